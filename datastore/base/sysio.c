@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "datastore/base/sysio.h"
+
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* The C library's variadic functions need a fixed signature in front. */
+static int real_openat(int dirfd, const char *name, int flags, mode_t mode)
+{
+	return openat(dirfd, name, flags, mode);
+}
+
+static int real_ofd_lock(int fd, int cmd, struct flock *l)
+{
+	return fcntl(fd, cmd, l);
+}
+
+static int real_ioctl(int fd, unsigned long request, void *arg)
+{
+	return ioctl(fd, request, arg);
+}
+
+const struct sysio_table sysio_real = {
+	.openat = real_openat,
+	.close = close,
+	.read = read,
+	.pread = pread,
+	.write = write,
+	.pwrite = pwrite,
+	.lseek = lseek,
+	.ftruncate = ftruncate,
+	.fsync = fsync,
+	.syncfs = syncfs,
+	.fchown = fchown,
+	.fchmod = fchmod,
+	.statx = statx,
+	.utimensat = utimensat,
+	.renameat2 = renameat2,
+	.linkat = linkat,
+	.unlinkat = unlinkat,
+	.mkdirat = mkdirat,
+	.readlinkat = readlinkat,
+	.fdopendir = fdopendir,
+	.readdir = readdir,
+	.closedir = closedir,
+	.ofd_lock = real_ofd_lock,
+	.flock = flock,
+	.fstatvfs = fstatvfs,
+	.fstatfs = fstatfs,
+	.ioctl = real_ioctl,
+	.clock_gettime = clock_gettime,
+	.nanosleep = nanosleep,
+	.getrandom = getrandom,
+};
+
+const struct sysio_table *sysio_table = &sysio_real;
