@@ -14,10 +14,11 @@ static void make_one_line(char *s)
 	for (; *s != '\0'; s++) {
 		unsigned char c = (unsigned char)*s;
 
-		if (c == '\n' || c == '\r' || c == '\t')
+		if (c == '\n' || c == '\r' || c == '\t') {
 			*s = ' ';
-		else if (c < 0x20 || c == 0x7f)
+		} else if (c < 0x20 || c == 0x7f) {
 			*s = '?';
+		}
 	}
 }
 

@@ -89,17 +89,19 @@ int file_pread_exact(
 	while (got < n) {
 		ssize_t r = 0;
 
-		if (offset_fits(at, n))
+		if (offset_fits(at, n)) {
 			r = sysio_pread(
 			    fd, (char *)p + got, n - got, (off_t)(at + got));
+		}
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r < 0)
 			return err_sys(e, "read '%s'", shown);
-		if (r == 0)
+		if (r == 0) {
 			return err_set(e, ERR_CORRUPT,
 			    "'%s': %zu bytes at offset %" PRIu64 ", want %zu",
 			    shown, got, at, n);
+		}
 		got += (size_t)r;
 	}
 	return 0;
@@ -158,20 +160,22 @@ int file_pwrite_fully(int fd, const void *p, size_t n, uint64_t at,
 int file_open_regular(int dirfd, const char *name, int *ret_fd,
     struct statx *ret_st, const char *shown, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	int rc = 0;
 	int fd = open_retry(
 	    dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 
 	if (fd < 0 && errno == ENOENT)
 		return err_set(e, ERR_NOTFOUND, "'%s' does not exist", shown);
-	if (fd < 0 && errno == ELOOP)
+	if (fd < 0 && errno == ELOOP) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is a symbolic link, want a regular file", shown);
+	}
 	/* A socket, or a device that nothing drives. */
-	if (fd < 0 && (errno == ENXIO || errno == ENODEV))
+	if (fd < 0 && (errno == ENXIO || errno == ENODEV)) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is a socket or device, want a regular file", shown);
+	}
 	if (fd < 0)
 		return err_sys(e, "open '%s'", shown);
 	rc = file_stat_fd(fd, &st, shown, e);
@@ -209,10 +213,11 @@ static int read_rest(int fd, size_t first, size_t limit, struct buf *out,
 		if (rc < 0)
 			return rc;
 		out->len += got;
-		if (out->len > limit)
+		if (out->len > limit) {
 			return err_set(e, ERR_LIMIT,
 			    "'%s' grew beyond %zu bytes while it was read",
 			    shown, limit);
+		}
 		if (got < step)
 			return 0;
 		step = READ_STEP;
@@ -222,7 +227,7 @@ static int read_rest(int fd, size_t first, size_t limit, struct buf *out,
 int file_read_at(int dirfd, const char *name, size_t limit, struct buf *out,
     const char *shown, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	int fd = -1;
 	int rc = 0;
 
@@ -250,12 +255,14 @@ static int set_owner_mode(int fd, const struct file_owner *owner, mode_t mode,
     const char *shown, struct err *e)
 {
 	if (owner != NULL && owner->change &&
-	    sysio_fchown(fd, owner->uid, owner->gid) < 0)
+	    sysio_fchown(fd, owner->uid, owner->gid) < 0) {
 		return err_sys(e, "change the owner of '%s' to %u:%u", shown,
 		    (unsigned)owner->uid, (unsigned)owner->gid);
-	if (sysio_fchmod(fd, mode) < 0)
+	}
+	if (sysio_fchmod(fd, mode) < 0) {
 		return err_sys(
 		    e, "change the mode of '%s' to %#o", shown, (unsigned)mode);
+	}
 	return 0;
 }
 
@@ -266,11 +273,12 @@ int file_make_dir(int dirfd, const char *name, mode_t mode,
 	int rc = 0;
 
 	if (sysio_mkdirat(dirfd, name, mode) < 0) {
-		if (errno == EEXIST)
+		if (errno == EEXIST) {
 			return err_set(e, ERR_EXISTS,
 			    "directory '%s' can not be made: the name is "
 			    "taken",
 			    shown);
+		}
 		return err_sys(e, "make directory '%s'", shown);
 	}
 	rc = file_open_dir(dirfd, name, &fd, shown, e);
@@ -299,9 +307,8 @@ static int random_letters(char *end, struct err *e)
 	return 0;
 }
 
-int file_make_tmp(int dirfd, const char *stem, mode_t mode,
-    const struct file_owner *owner, int *ret_fd, char *ret_name,
-    const char *shown, struct err *e)
+int file_make_tmp(int dirfd, const char *stem, const struct file_owner *owner,
+    int *ret_fd, char *ret_name, const char *shown, struct err *e)
 {
 	size_t len = strlen(stem);
 	char name[NAME_MAX + 1];
@@ -312,19 +319,19 @@ int file_make_tmp(int dirfd, const char *stem, mode_t mode,
 		errno = ENAMETOOLONG;
 		return err_sys(e, "make a temporary file for '%s'", shown);
 	}
-	memcpy(name, stem, len);
+	(void)snprintf(name, sizeof(name), "%s", stem);
 	for (int tries = 0; tries < TMP_TRIES; tries++) {
 		rc = random_letters(name + len, e);
 		if (rc < 0)
 			return rc;
-		fd = open_retry(
-		    dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+		fd = open_retry(dirfd, name,
+		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, FILE_MODE);
 		if (fd >= 0 || errno != EEXIST)
 			break;
 	}
 	if (fd < 0)
 		return err_sys(e, "make a temporary file for '%s'", shown);
-	rc = set_owner_mode(fd, owner, mode, shown, e);
+	rc = set_owner_mode(fd, owner, FILE_MODE, shown, e);
 	if (rc < 0) {
 		file_close(&fd);
 		(void)sysio_unlinkat(dirfd, name, 0);
@@ -360,7 +367,7 @@ int file_replace_at(int dirfd, const char *name, const void *p, size_t n,
 
 	/* A name too long for its temporary one fails in file_make_tmp. */
 	(void)snprintf(stem, sizeof(stem), "%.*s%s", NAME_MAX, name, TMP_INFIX);
-	rc = file_make_tmp(dirfd, stem, FILE_MODE, owner, &fd, tmp, shown, e);
+	rc = file_make_tmp(dirfd, stem, owner, &fd, tmp, shown, e);
 	if (rc < 0)
 		goto out;
 	made = true;
@@ -397,7 +404,7 @@ bool file_same(const struct statx *a, const struct statx *b)
 
 int file_stat_fd(int fd, struct statx *ret_st, const char *shown, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 
 	if (statx_retry(fd, "", AT_EMPTY_PATH, &st) < 0)
 		return err_sys(e, "stat '%s'", shown);
@@ -408,7 +415,7 @@ int file_stat_fd(int fd, struct statx *ret_st, const char *shown, struct err *e)
 int file_stat_at(int dirfd, const char *name, struct statx *ret_st,
     bool *ret_found, const char *shown, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	int rc = statx_retry(dirfd, name, AT_SYMLINK_NOFOLLOW, &st);
 
 	if (rc < 0 && errno != ENOENT)

@@ -30,15 +30,17 @@ static int open_component(
 		*ret_fd = fd;
 		return 0;
 	}
-	if (errno == ENOENT)
+	if (errno == ENOENT) {
 		return err_set(e, ERR_NOTFOUND,
 		    "directory '%s': '%s' does not exist", shown,
 		    text_name(field, sizeof(field), name));
-	if (errno == ENOTDIR || errno == ELOOP)
+	}
+	if (errno == ENOTDIR || errno == ELOOP) {
 		return err_set(e, ERR_CORRUPT,
 		    "directory '%s': '%s' is a symbolic link or a file, want "
 		    "a directory",
 		    shown, text_name(field, sizeof(field), name));
+	}
 	return err_sys(e, "open directory '%s'", shown);
 }
 
@@ -59,23 +61,25 @@ static int next_component(const char **path, char name[NAME_MAX + 1],
 		name[n] = '\0';
 		*path += n;
 	} while (strcmp(name, ".") == 0);
-	if (strcmp(name, "..") == 0)
+	if (strcmp(name, "..") == 0) {
 		return err_set(e, ERR_INVALID,
 		    "directory '%s': want no '..' in its path", shown);
+	}
 	return 0;
 }
 
 int file_open_dir(
     int dirfd, const char *path, int *ret_fd, const char *shown, struct err *e)
 {
-	char name[NAME_MAX + 1];
+	char name[NAME_MAX + 1] = "";
 	int fd = -1;
 	int next = -1;
 	int rc = 0;
 
-	if (path[0] == '/')
+	if (path[0] == '/') {
 		return err_set(e, ERR_INVALID,
 		    "directory '%s': want a relative path", shown);
+	}
 	rc = open_component(dirfd, ".", &fd, shown, e);
 	if (rc < 0)
 		return rc;
@@ -89,10 +93,11 @@ int file_open_dir(
 		file_close(&fd);
 		fd = next;
 	}
-	if (rc < 0)
+	if (rc < 0) {
 		file_close(&fd);
-	else
+	} else {
 		*ret_fd = fd;
+	}
 	return rc;
 }
 

@@ -25,10 +25,11 @@ static void make_one_line(char *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)s[i];
 
-		if (c == '\n' || c == '\r' || c == '\t')
+		if (c == '\n' || c == '\r' || c == '\t') {
 			s[i] = ' ';
-		else if (c < 0x20 || c == 0x7f)
+		} else if (c < 0x20 || c == 0x7f) {
 			s[i] = '?';
+		}
 	}
 }
 
@@ -44,7 +45,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 
 	if ((int)level > atomic_load_explicit(&log_most, memory_order_relaxed))
 		return;
-	memcpy(line, head, len);
+	(void)snprintf(line, sizeof(line), "%s", head);
 	va_start(ap, fmt);
 	n = vsnprintf(line + len, sizeof(line) - len, fmt, ap);
 	va_end(ap);

@@ -71,11 +71,12 @@ static size_t shown_piece(const uint8_t *p, size_t n, char out[PIECE_SIZE])
 	size_t used = len == 0 ? 1 : len;
 	const char *escape = NULL;
 
-	if (len == 1)
+	if (len == 1) {
 		escape = p[0] == '\n' ? "\\n"
 		    : p[0] == '\t'    ? "\\t"
 		    : p[0] == '\\'    ? "\\\\"
 				      : NULL;
+	}
 	if (escape != NULL) {
 		(void)snprintf(out, PIECE_SIZE, "%s", escape);
 		return used;
@@ -178,14 +179,15 @@ const char *text_size(char out[TEXT_SIZE_SIZE], uint64_t bytes)
 	rest = bytes - (bytes >> shift << shift);
 	parts = (bytes >> shift) * 10000;
 	/* rest * 10000 has to fit; 2^-40 of a unit changes nothing. */
-	if (shift > 40)
+	if (shift > 40) {
 		parts += (rest >> (shift - 40)) * 10000 >> 40;
-	else
+	} else {
 		parts += rest * 10000 >> shift;
+	}
 	while (step < 10000 && parts >= step * 10000)
 		step *= 10;
 	parts = (parts + step / 2) / step * step;
-	if (parts == 1024 * 10000) {
+	if (parts == UINT64_C(1024) * 10000) {
 		parts = 10000;
 		unit++;
 	}
@@ -226,14 +228,15 @@ const char *text_duration(char out[TEXT_DURATION_SIZE], uint64_t seconds)
 	seconds %= duration_units[i].seconds;
 	if (i + 1 < DURATION_UNITS)
 		second = seconds / duration_units[i + 1].seconds;
-	if (second == 0)
+	if (second == 0) {
 		(void)snprintf(out, TEXT_DURATION_SIZE, "%" PRIu64 "%c", first,
 		    duration_units[i].letter);
-	else
+	} else {
 		(void)snprintf(out, TEXT_DURATION_SIZE,
 		    "%" PRIu64 "%c%" PRIu64 "%c", first,
 		    duration_units[i].letter, second,
 		    duration_units[i + 1].letter);
+	}
 	return out;
 }
 
@@ -317,9 +320,10 @@ bool text_parse_time(const char *s, int64_t *ret_epoch)
 
 	if (strlen(s) != sizeof(form) - 1)
 		return false;
-	for (size_t i = 0; form[i] != '\0'; i++)
+	for (size_t i = 0; form[i] != '\0'; i++) {
 		if (form[i] != 'd' && form[i] != s[i])
 			return false;
+	}
 	if (!parse_digits(s, 4, &year) || !parse_digits(s + 5, 2, &month) ||
 	    !parse_digits(s + 8, 2, &day) || !parse_digits(s + 11, 2, &hour) ||
 	    !parse_digits(s + 14, 2, &minute) ||
@@ -332,8 +336,8 @@ bool text_parse_time(const char *s, int64_t *ret_epoch)
 	day += days_before_year(year);
 	for (unsigned m = 1; m < month; m++)
 		day += days_in_month(year, m);
-	epoch = ((int64_t)day - 1 - EPOCH_DAY) * DAY_S + hour * 3600 +
-	    minute * 60 + second;
+	second += minute * 60 + hour * 3600;
+	epoch = ((int64_t)day - 1 - EPOCH_DAY) * DAY_S + second;
 	if (epoch < 1)
 		return false;
 	*ret_epoch = epoch;
@@ -349,10 +353,11 @@ static bool take_number(const char **s, uint64_t *ret)
 	const char *p = *s;
 	uint64_t v = 0;
 
-	for (; *p >= '0' && *p <= '9'; p++)
+	for (; *p >= '0' && *p <= '9'; p++) {
 		if (!bytes_mul_u64(v, 10, &v) ||
 		    !bytes_add_u64(v, (uint64_t)(*p - '0'), &v))
 			return false;
+	}
 	if (p == *s)
 		return false;
 	*s = p;
@@ -379,11 +384,12 @@ int text_parse_size(const char *s, uint64_t *ret_bytes, struct err *e)
 		    bytes_mul_u64(
 			bytes, (uint64_t)1 << (10 * (unit - units)), &bytes);
 	}
-	if (!ok)
+	if (!ok) {
 		return err_set(e, ERR_INVALID,
 		    "'%s' is no size, want a number of bytes below 16 EiB "
 		    "with or without K, M, G, T or P behind it",
 		    text_name(quote, sizeof(quote), s));
+	}
 	*ret_bytes = bytes;
 	return 0;
 }
@@ -422,11 +428,12 @@ int text_parse_duration(const char *s, uint64_t *ret_seconds, struct err *e)
 	p = s;
 	seconds = 0;
 	do {
-		if (!take_duration_part(&p, &unit_at, &seconds))
+		if (!take_duration_part(&p, &unit_at, &seconds)) {
 			return err_set(e, ERR_INVALID,
 			    "'%s' is no duration, want seconds or a sum like "
 			    "1w2d3h4m5s",
 			    text_name(quote, sizeof(quote), s));
+		}
 	} while (*p != '\0');
 	*ret_seconds = seconds;
 	return 0;
@@ -439,10 +446,11 @@ int text_parse_u64(
 	const char *p = s;
 	uint64_t v = 0;
 
-	if (!take_number(&p, &v) || *p != '\0' || v < min || v > max)
+	if (!take_number(&p, &v) || *p != '\0' || v < min || v > max) {
 		return err_set(e, ERR_INVALID,
 		    "'%s' is no whole number between %" PRIu64 " and %" PRIu64,
 		    text_name(quote, sizeof(quote), s), min, max);
+	}
 	*ret = v;
 	return 0;
 }
