@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * snapshot: what is done to a snapshot that exists: lock, forget, protect,
+ * annotate.
+ *
+ * Locks are flock on the directories (pathlock.h), never waited for
+ * (ERR_BUSY), re-checked by inode: readers shared, removal exclusive.  Each
+ * removal (of a forget, a cleaner, a failed session) goes through
+ * snapshot_remove: tree lock shared, the path recorded in `.cairn/removed`,
+ * manifest first, then the rest, then the directory.
+ */
+#ifndef CAIRN_DATASTORE_SNAPSHOT_H
+#define CAIRN_DATASTORE_SNAPSHOT_H
+
+#include <stdbool.h>
+
+#include "datastore/backupid.h"
+#include "datastore/base/err.h"
+#include "datastore/base/lockfile.h"
+#include "datastore/base/task.h"
+#include "datastore/datastore.h"
+#include "datastore/manifest.h"
+
+/*
+ * A snapshot held open against removal.  On a store that can not be written
+ * (read-only file system) a lock that fails is done without.
+ */
+struct snapshot_hold {
+	int fd; /* its directory */
+};
+#define SNAPSHOT_HOLD_INIT { .fd = -1 }
+
+int snapshot_hold(struct datastore *ds, const struct backup_snapshot *s,
+    enum lock_mode mode, struct snapshot_hold *ret, struct err *e);
+void snapshot_release(struct snapshot_hold *h);
+
+/*
+ * Remove a snapshot, finished or not, and its group's directory if it was the
+ * last one.  ERR_REFUSED if protected, ERR_BUSY if anyone reads it, bases on
+ * it or writes it.  Takes prune lock and tree lock shared.
+ */
+int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
+    struct task *task, struct err *e);
+
+/*
+ * Remove the directory's content and the directory, under locks that the
+ * caller holds (tree shared, snapshot exclusive): manifest first; path
+ * recorded in `.cairn/removed` before.  group_fd is its parent.  A directory
+ * inside it is an error.
+ */
+int snapshot_remove(struct datastore *ds, int group_fd, int snapshot_fd,
+    const struct backup_snapshot *s, struct err *e);
+
+/* Append the path of what is about to be removed to `.cairn/removed` (where
+ * .cairn is missing: nothing to do). */
+int snapshot_record_removal(struct datastore *ds,
+    const struct backup_snapshot *s, struct err *e);
+
+int snapshot_is_protected(int snapshot_fd, bool *ret, struct err *e);
+int snapshot_set_protected(struct datastore *ds,
+    const struct backup_snapshot *s, bool value, struct err *e);
+
+/*
+ * Change the manifest's `unprotected`, and only that: exclusive flock of
+ * index.json.blob itself, re-checked by inode, awaited 5 s at most, re-read,
+ * changed by fn, replaced.  The caller holds the snapshot.
+ */
+int snapshot_update_manifest(struct datastore *ds,
+    const struct backup_snapshot *s, int snapshot_fd,
+    int (*fn)(void *ctx, struct manifest *m, struct err *e), void *ctx,
+    struct err *e);
+int snapshot_set_notes(struct datastore *ds, const struct backup_snapshot *s,
+    const char *notes, struct err *e);
+
+#endif

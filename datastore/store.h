@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store: content-addressed chunks: put, get, touch, scan, remove.
+ *
+ * A chunk is named by the SHA-256 of its plain content and holds one blob
+ * (blob.h).  What is in use is known by its access time: a session touches
+ * or inserts what it references, garbage collection marks by touching and
+ * removes what has an old time (etc/doc/gc-safety.md).  `store_ops` is the
+ * interface of a kind of store; store_fs.c is the one on a file system.
+ *
+ * Thread-safe, but for close.  A touch or an insert of a digest, and a look
+ * followed by a removal or a rename of it, exclude each other across threads
+ * and processes (I7): the implementation takes its locks inside the calls,
+ * around one touch or insert, or around one group of removals.
+ */
+#ifndef CAIRN_DATASTORE_STORE_H
+#define CAIRN_DATASTORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "datastore/base/buf.h"
+#include "datastore/base/clock.h"
+#include "datastore/base/digest.h"
+#include "datastore/base/err.h"
+#include "datastore/base/file.h"
+#include "datastore/base/lockfile.h"
+#include "datastore/base/task.h"
+
+#define STORE_PREFIXES 65536U
+#define STORE_BAD_COPIES 10U /* <digest>.0.bad to .9.bad */
+
+/* Longest name of an entry that is ours: digest, ".tmp_XXXXXX", NUL. */
+#define STORE_NAME_SIZE 80
+
+enum store_kind {
+	STORE_CHUNK, /* 64 hex digits */
+	STORE_BAD,   /* <digest>.N.bad: content was proven wrong */
+	STORE_TMP,   /* <digest>.tmp_XXXXXX, or PBS's old <digest>.tmp */
+	STORE_OTHER, /* anything else; never touched by us */
+};
+
+/* One entry of a prefix directory. */
+struct store_entry {
+	enum store_kind kind;
+	struct digest digest; /* of STORE_CHUNK, STORE_BAD, STORE_TMP */
+	const char *name;     /* within the prefix directory */
+	bool regular;
+	uint64_t bytes;
+	filetime atime;
+	filetime mtime;
+	filetime ctime;
+};
+
+enum store_inserted {
+	STORE_NEW,	/* our file got the name */
+	STORE_HIT,	/* a sound-looking one was there and was touched */
+	STORE_REPLACED, /* an empty, short, damaged or foreign one was */
+};
+
+enum store_touched {
+	STORE_TOUCHED,
+	STORE_MISSING,	/* no such chunk; nothing of it there */
+	STORE_ONLY_BAD, /* no such chunk; its .bad files were touched */
+};
+
+/* How hard an insert works for durability, and whom it trusts. */
+struct store_insert_opts {
+	bool sync;	  /* fsync the chunk and its directory */
+	bool known_bad;	  /* the digest is on the damage list: replace it */
+};
+
+/*
+ * What a sweep asks to remove.  The rule is looked at again under the lock,
+ * with times read afresh from the file system (AT_STATX_FORCE_SYNC):
+ *   STORE_CHUNK, STORE_BAD  atime < cutoff (and ctime < cutoff if by_ctime)
+ *   STORE_TMP               mtime < cutoff and ctime < cutoff
+ * if_good_exists: a .bad file that may only go because its chunk is there.
+ */
+struct store_victim {
+	char name[STORE_NAME_SIZE];
+	enum store_kind kind;
+	bool by_ctime;
+	bool if_good_exists;
+	enum {
+		STORE_VICTIM_KEPT, /* a time, or the good chunk, saved it */
+		STORE_VICTIM_REMOVED,
+		STORE_VICTIM_GONE,
+	} outcome;
+	uint64_t bytes; /* of a removed one */
+};
+
+#define STORE_SWEEP_MAX 64U /* victims per taking of a prefix lock */
+
+/* Called per digest of a batch, in order; a failure ends the batch. */
+typedef int (*store_touch_fn)(void *ctx, const struct digest *d,
+    enum store_touched what, struct err *e);
+typedef int (*store_scan_fn)(void *ctx, const struct store_entry *entry,
+    struct err *e);
+
+struct store;
+
+struct store_ops {
+	/*
+	 * Session: is it there?  Under the prefix read lock: a regular file of
+	 * more than 12 bytes that can be touched is a hit; anything else is
+	 * not, and the insert that follows mends it.
+	 */
+	int (*reuse)(struct store *s, const struct digest *d, bool *ret_hit,
+	    struct err *e);
+	/* Session: put these bytes (a whole blob) under this name (I1). */
+	int (*insert)(struct store *s, const struct digest *d, const void *raw,
+	    size_t n, const struct store_insert_opts *opts,
+	    enum store_inserted *ret, struct err *e);
+	/* The raw blob; ERR_NOTFOUND; ERR_CORRUPT if empty, over-long, or no
+	 * regular file.  Content is not looked at. */
+	int (*load)(struct store *s, const struct digest *d, struct buf *raw,
+	    struct err *e);
+	/* Looks only; never touches. */
+	int (*stat)(struct store *s, const struct digest *d,
+	    struct store_entry *ret, bool *ret_found, struct err *e);
+	/*
+	 * GC's mark: set the access time, no lock (GC is the only one who
+	 * removes).  Where the chunk is missing its .bad files are touched.
+	 * Fails with anything but ENOENT: then nothing may be swept.
+	 */
+	int (*touch)(struct store *s, const struct digest *d,
+	    enum store_touched *ret, struct err *e);
+	/*
+	 * The same for n digests sorted and without duplicates, in their
+	 * order.  NULL where a kind of store has no use for it: store.c then
+	 * touches one by one.
+	 */
+	int (*touch_batch)(struct store *s, const struct digest *d, size_t n,
+	    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+	/*
+	 * Every entry of one prefix, in no order.  A prefix that is not there
+	 * is empty; a symbolic link, another kind of file or another device in
+	 * its place is an error.  An entry that vanishes is passed over.
+	 */
+	int (*scan)(struct store *s, unsigned prefix, store_scan_fn fn,
+	    void *ctx, struct err *e);
+	/*
+	 * Remove what still may go, under the exclusive prefix lock, which is
+	 * only tried: *ret_busy means that nothing was done.  n is at most
+	 * STORE_SWEEP_MAX.
+	 */
+	int (*sweep)(struct store *s, unsigned prefix, filetime cutoff,
+	    struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
+	/*
+	 * Verify: rename the chunk to .N.bad, N the first free one (9 is
+	 * overwritten when all are taken), under the exclusive prefix lock,
+	 * if the name still leads to the file with this inode and ctime.
+	 * *ret_done false: it does not any more.
+	 */
+	int (*quarantine)(struct store *s, const struct digest *d, int fd,
+	    bool *ret_done, struct err *e);
+	/* Open a chunk's file for quarantine and repeated reading. */
+	int (*open)(struct store *s, const struct digest *d, int *ret_fd,
+	    struct err *e);
+	void (*close)(struct store *s);
+};
+
+struct store {
+	const struct store_ops *ops;
+};
+
+/* Dispatch: thin, checked; see store_ops for what each one does. */
+int store_reuse(struct store *s, const struct digest *d, bool *ret_hit,
+    struct err *e);
+int store_insert(struct store *s, const struct digest *d, const void *raw,
+    size_t n, const struct store_insert_opts *opts, enum store_inserted *ret,
+    struct err *e);
+int store_load(struct store *s, const struct digest *d, struct buf *raw,
+    struct err *e);
+int store_stat(struct store *s, const struct digest *d,
+    struct store_entry *ret, bool *ret_found, struct err *e);
+int store_touch(struct store *s, const struct digest *d,
+    enum store_touched *ret, struct err *e);
+int store_touch_batch(struct store *s, const struct digest *d, size_t n,
+    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
+    struct err *e);
+int store_sweep(struct store *s, unsigned prefix, filetime cutoff,
+    struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
+int store_quarantine(struct store *s, const struct digest *d, int fd,
+    bool *ret_done, struct err *e);
+int store_open_chunk(struct store *s, const struct digest *d, int *ret_fd,
+    struct err *e);
+void store_close(struct store *s); /* NULL is allowed */
+
+/* "0a1b/0a1b...": a chunk's path below .chunks. */
+#define STORE_CHUNK_PATH_SIZE 70
+void store_chunk_path(const struct digest *d, char out[STORE_CHUNK_PATH_SIZE]);
+
+/* What a name in prefix directory `prefix` is; pure. */
+enum store_kind store_name_kind(const char *name, unsigned prefix,
+    struct digest *ret);
+
+/*
+ * The store of files below chunks_fd (`.chunks`; the caller's, open as long
+ * as the store).  Prefix directories are made when first needed, mode 0750.
+ * locks may be NULL for a store that is only read.  `shown` (".chunks" with
+ * the datastore's path before it) is copied.
+ */
+int store_fs_open(int chunks_fd, struct lockfile *locks,
+    const struct file_owner *owner, const char *shown, struct store **ret,
+    struct err *e);
+
+/* Called once when a lock has been waited for during 5 s; may be NULL. */
+void store_fs_set_waiting(struct store *s,
+    void (*waiting)(void *ctx, struct task *task), void *ctx);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * livepass: the exact set of referenced digests, one range after the other,
+ * in bounded memory.
+ *
+ * For dry runs, which may touch nothing, and for file systems too full to
+ * touch.  A pass reads all index files and keeps the smallest digests from
+ * `lo` on, up to `capacity` distinct ones: the live set of [lo, hi), where hi
+ * is where memory ran out.  The next pass begins there.  With capacity for
+ * all, one pass does.
+ */
+#ifndef CAIRN_GC_LIVEPASS_H
+#define CAIRN_GC_LIVEPASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "datastore/base/digest.h"
+#include "datastore/base/err.h"
+
+struct livepass;
+
+int livepass_new(size_t capacity, struct livepass **ret, struct err *e);
+void livepass_free(struct livepass *p);
+
+/* Begin a pass at lo; forgets what was there. */
+void livepass_begin(struct livepass *p, const struct digest *lo);
+int livepass_add(struct livepass *p, const struct digest *d, struct err *e);
+/* Sort; the set is [lo, hi). *ret_is_end: it reaches the last digest. */
+void livepass_end(struct livepass *p, struct digest *ret_hi,
+    bool *ret_is_end);
+/* Of the range only. */
+bool livepass_contains(const struct livepass *p, const struct digest *d);
+size_t livepass_count(const struct livepass *p);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * idxformat: the bytes of `.fidx` and `.didx`, as pure functions.
+ *
+ * Both begin with 4096 bytes: magic 8, uuid 16, ctime i64, csum 32, and in a
+ * `.fidx` size u64 and chunk size u64; the rest is zero.  Then a `.fidx` has
+ * one digest of 32 bytes per chunk, a `.didx` 40 bytes per chunk: end offset
+ * u64 and digest.  csum is the SHA-256 of everything behind the header.
+ * All little-endian.  etc/doc/format-store.md has the validity rules by
+ * number; every reader goes through these functions.
+ */
+#ifndef CAIRN_INDEX_IDXFORMAT_H
+#define CAIRN_INDEX_IDXFORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datastore/base/digest.h"
+#include "datastore/base/err.h"
+
+#define IDX_HEADER_SIZE 4096U
+#define IDX_UUID_SIZE 16
+#define IDX_FIXED_ENTRY_SIZE 32U
+#define IDX_DYNAMIC_ENTRY_SIZE 40U
+
+enum idx_kind {
+	IDX_FIXED,
+	IDX_DYNAMIC,
+};
+
+struct idx_info {
+	enum idx_kind kind;
+	uint8_t uuid[IDX_UUID_SIZE];
+	int64_t ctime;
+	struct digest csum; /* as the header says */
+	uint64_t size;	    /* of the archive; IDX_DYNAMIC: set by the reader */
+	uint64_t chunk_size; /* IDX_FIXED only, else 0 */
+	uint64_t count;	     /* entries */
+};
+
+struct idx_entry {
+	struct digest digest;
+	uint64_t end; /* offset behind this chunk */
+};
+
+static inline size_t idx_entry_size(enum idx_kind k)
+{
+	return k == IDX_FIXED ? IDX_FIXED_ENTRY_SIZE : IDX_DYNAMIC_ENTRY_SIZE;
+}
+
+/*
+ * Check a header against the length of its file, in the order of
+ * format-store.md: length, magic, reserved bytes, number of entries, sizes.
+ * ERR_CORRUPT says what was found and what was wanted; files are named by the
+ * caller.
+ */
+int idx_header_decode(const uint8_t *p, size_t n, uint64_t file_size,
+    struct idx_info *ret, struct err *e);
+
+void idx_header_encode(const struct idx_info *info,
+    uint8_t out[IDX_HEADER_SIZE]);
+
+/*
+ * Entry number i (0 first) from its bytes; prev_end is the end before it.
+ * Checks that a `.didx`'s ends increase and that no chunk exceeds
+ * CHUNK_MAX_PLAIN.
+ */
+int idx_entry_decode(const struct idx_info *info, uint64_t i,
+    const uint8_t *p, uint64_t prev_end, struct idx_entry *ret,
+    struct err *e);
+
+/* The plain length of a fixed index's chunk i. */
+uint64_t idx_fixed_length(const struct idx_info *info, uint64_t i);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ingest: from a file, a device or a stream to chunks and an index.
+ *
+ *     reader -> chunker -> [digest, look up, compress, write: workers]
+ *            -> index, in order
+ *
+ * Memory is bounded (workers.h): slots of one chunk each, their number and
+ * that of the threads chosen so that all stays under 200 MiB.  The first
+ * error ends it; the session is then the caller's to abort.
+ */
+#ifndef CAIRN_INDEX_INGEST_H
+#define CAIRN_INDEX_INGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datastore/base/digest.h"
+#include "datastore/base/err.h"
+#include "datastore/base/task.h"
+#include "datastore/session.h"
+
+struct ingest_opts {
+	size_t chunk_size; /* fixed size or average; 0: 1 MiB */
+	unsigned threads;  /* 0: as many as CPUs and memory allow */
+};
+
+struct ingest_result {
+	uint64_t size;	     /* of the archive */
+	uint64_t hole_bytes; /* not read: holes of the source */
+	uint64_t chunks;
+	struct digest csum;  /* of the index */
+	bool changed;	     /* the source grew while it was read */
+};
+
+/*
+ * A disk image or block device: fixed chunks, `filename` ends in ".fidx".
+ * Holes are found by SEEK_HOLE and not read.  A source that gets shorter than
+ * it was at the beginning is ERR_INVALID ("shrank"); one that grew is stored
+ * up to its first size, `changed`.  An empty one is ERR_INVALID.  All content
+ * is read, whatever earlier snapshots hold.
+ */
+int ingest_image(struct session *s, const char *filename, int fd,
+    const char *shown, const struct ingest_opts *opts, struct task *task,
+    struct ingest_result *ret, struct err *e);
+
+/*
+ * A stream up to its end: content-defined chunks, `filename` ends in ".didx".
+ * size_hint (0: unknown) is for the progress.  `changed`: a regular file whose
+ * size or mtime is not what it was at the beginning.
+ */
+int ingest_stream(struct session *s, const char *filename, int fd,
+    const char *shown, uint64_t size_hint, const struct ingest_opts *opts,
+    struct task *task, struct ingest_result *ret, struct err *e);
+
+#define INGEST_CONF_MAX (16U << 20)
+
+/* A small file, whole, as ".blob"; longer than INGEST_CONF_MAX: ERR_LIMIT. */
+int ingest_conf(struct session *s, const char *filename, int fd,
+    const char *shown, struct ingest_result *ret, struct err *e);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verify: read everything again and say what is hurt.
+ *
+ * Per snapshot: manifest, each listed file (blobs: size, SHA-256, decoding;
+ * indexes: header, size, checksum), each chunk (present, CRC, length,
+ * SHA-256).  A chunk is read once per run, whatever references it.  Content
+ * that two separate reads prove wrong is put on the damage list and renamed
+ * to `.N.bad` under the exclusive prefix lock, so that the next push of the
+ * same data stores it again; an I/O error proves nothing and renames nothing.
+ * Encrypted chunks: CRC only.
+ *
+ * The result is written into each manifest (`verify_state`).
+ */
+#ifndef CAIRN_INDEX_VERIFY_H
+#define CAIRN_INDEX_VERIFY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datastore/backupid.h"
+#include "datastore/base/err.h"
+#include "datastore/base/task.h"
+#include "datastore/datastore.h"
+
+struct verify_hurt {
+	struct backup_snapshot id;
+	char *reasons; /* lines, one per finding */
+};
+
+struct verify_result {
+	uint64_t snapshots;
+	uint64_t unfinished; /* passed over */
+	uint64_t busy;	     /* being removed: passed over */
+	uint64_t chunks;     /* distinct, looked at */
+	uint64_t bytes;	     /* read */
+	uint64_t missing_chunks;
+	uint64_t bad_chunks; /* proven; renamed */
+	uint64_t unreadable_chunks; /* I/O errors */
+	struct verify_hurt *hurt;
+	size_t hurt_n;
+};
+
+/*
+ * All of a list of snapshots.  Damage is a result, not an error; each finding
+ * is also a TASK_WARNING message when it is found.  ds is open for writing.
+ * Checks the task per chunk.
+ */
+int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
+    size_t n, struct task *task, struct verify_result *ret, struct err *e);
+void verify_result_release(struct verify_result *r);
+
+#endif
