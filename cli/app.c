@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/app.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/exit.h"
+#include "cli/signals.h"
+#include "datastore/base/json.h"
+#include "datastore/base/log.h"
+#include "datastore/base/text.h"
+
+static int parse_progress(
+    const struct invocation *inv, enum report_progress *ret, struct err *e)
+{
+	const char *s = invocation_value(inv, "progress");
+
+	if (s == NULL || strcmp(s, "auto") == 0)
+		*ret = REPORT_AUTO;
+	else if (strcmp(s, "always") == 0)
+		*ret = REPORT_ALWAYS;
+	else if (strcmp(s, "never") == 0)
+		*ret = REPORT_NEVER;
+	else
+		return err_set(e, ERR_INVALID,
+		    "--progress '%s': want auto, always or never", s);
+	return 0;
+}
+
+/* The file may be absent only where nobody asked for it by name. */
+static int read_config(struct app *app, struct err *e)
+{
+	const char *path = invocation_value(app->inv, "config");
+	struct err read = ERR_INIT;
+	bool named = true;
+	int rc = 0;
+
+	if (path == NULL)
+		path = getenv("CAIRN_CONFIG");
+	if (path == NULL || path[0] == '\0') {
+		path = CONFIG_PATH_DEFAULT;
+		named = false;
+	}
+	rc = config_read(path, &app->config, &read);
+	if (rc < 0 && (named || rc != ERR_NOTFOUND)) {
+		*e = read;
+		return rc;
+	}
+	return 0;
+}
+
+int app_init(struct app *app, const struct invocation *inv, struct err *e)
+{
+	static const struct config no_config = CONFIG_INIT;
+	enum report_progress progress = REPORT_AUTO;
+	const char *ns = invocation_value(inv, "ns");
+	int rc = 0;
+
+	memset(app, 0, sizeof(*app));
+	app->inv = inv;
+	app->config = no_config;
+	app->json = invocation_has(inv, "json");
+	app->quiet = invocation_has(inv, "quiet");
+	if (invocation_has(inv, "verbose"))
+		log_set_level(LOG_LEVEL_DEBUG);
+	else if (app->quiet)
+		log_set_level(LOG_LEVEL_WARNING);
+	rc = parse_progress(inv, &progress, e);
+	if (rc < 0)
+		return rc;
+	rc = report_init(&app->report, app->json, app->quiet, progress, e);
+	if (rc < 0)
+		return rc;
+	app->task.ops = &report_task_ops;
+	app->task.ctx = &app->report;
+	rc = backup_ns_parse(ns != NULL ? ns : "", &app->ns, e);
+	if (rc < 0)
+		err_prefix(e, "--ns");
+	if (rc == 0)
+		rc = read_config(app, e);
+	if (rc == 0)
+		rc = signals_watch(&app->task, e);
+	if (rc < 0)
+		app_release(app);
+	return rc;
+}
+
+void app_release(struct app *app)
+{
+	config_release(&app->config);
+	report_release(&app->report);
+}
+
+struct settings app_settings(const struct app *app, const char *path)
+{
+	const struct config_datastore *d = config_find_path(&app->config, path);
+
+	return d != NULL ? d->settings : settings_default();
+}
+
+/* With a slash it is a path, else a section of the config file. */
+static int find_path(
+    const struct app *app, const char *word, const char **ret, struct err *e)
+{
+	const struct config_datastore *d = NULL;
+	char shown[128];
+
+	if (strchr(word, '/') != NULL || strcmp(word, ".") == 0) {
+		*ret = word;
+		return 0;
+	}
+	d = config_find_name(&app->config, word);
+	if (d == NULL)
+		return err_set(e, ERR_INVALID,
+		    "no datastore '%s' in the config file; a path has a "
+		    "slash in it, as in './%s'",
+		    text_name(shown, sizeof(shown), word), shown);
+	*ret = d->path;
+	return 0;
+}
+
+int app_open_datastore(struct app *app, enum datastore_access access,
+    struct datastore **ret, struct err *e)
+{
+	const char *word = invocation_value(app->inv, "datastore");
+	const char *path = NULL;
+	struct settings settings;
+	int rc = 0;
+
+	if (word == NULL)
+		word = getenv("CAIRN_DATASTORE");
+	if (word != NULL && word[0] != '\0') {
+		rc = find_path(app, word, &path, e);
+		if (rc < 0)
+			return rc;
+	} else if (app->config.stores_n == 1) {
+		path = app->config.stores[0].path;
+	} else {
+		return err_set(e, ERR_INVALID,
+		    "which datastore? name it with -d PATH or in "
+		    "CAIRN_DATASTORE");
+	}
+	settings = app_settings(app, path);
+	return datastore_open(path, access, &settings, ret, e);
+}
+
+static int exit_code_of(const struct app *app, const struct err *e)
+{
+	int stop = app != NULL ? app->task.stop : 0;
+
+	switch ((enum err_code)e->code) {
+	case ERR_INVALID:
+		return EXIT_USAGE;
+	case ERR_BUSY:
+		return EXIT_BUSY;
+	case ERR_CORRUPT:
+		return EXIT_DAMAGE;
+	case ERR_CANCELLED:
+		return EXIT_SIGNAL + (stop != 0 ? stop : SIGINT);
+	case ERR_OK:
+	case ERR_NOMEM:
+	case ERR_SYS:
+	case ERR_NOTFOUND:
+	case ERR_EXISTS:
+	case ERR_UNSUPPORTED:
+	case ERR_LIMIT:
+	case ERR_REFUSED:
+		break;
+	}
+	return EXIT_FAILED;
+}
+
+int app_fail(const struct app *app, const struct err *e)
+{
+	int code = exit_code_of(app, e);
+
+	/* On stderr in either form: stdout holds data only. */
+	if (app != NULL && app->json) {
+		struct err ignored = ERR_INIT;
+		struct js *event = js_object();
+
+		js_set_str(event, "event", "error", &ignored);
+		js_set_i64(event, "exit-code", code, &ignored);
+		js_set_name(event, "text", e->msg, &ignored);
+		report_event(event, &ignored);
+	} else {
+		log_line(LOG_LEVEL_ERROR, "%s", e->msg);
+	}
+	return code;
+}

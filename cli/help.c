@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/output.h"
+
+/* "-d, --datastore PATH|NAME" */
+static void option_left(const struct command_option *o, char *out, size_t size)
+{
+	char letter[5] = "    ";
+
+	if (o->letter != 0)
+		(void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	(void)snprintf(out, size, "%s--%s%s%s", letter, o->name,
+	    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+}
+
+static int print_options(const char *title,
+    const struct command_option *options, size_t n, struct err *e)
+{
+	int rc = 0;
+
+	if (n == 0)
+		return 0;
+	rc = output_text(e, "\n%s:\n", title);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		char left[64];
+
+		option_left(&options[i], left, sizeof(left));
+		rc = output_text(e, "  %-30s  %s\n", left, options[i].help);
+	}
+	return rc;
+}
+
+static int print_overview(struct err *e)
+{
+	int rc = output_text(e,
+	    "usage: cairn [GLOBAL OPTIONS] COMMAND [ARGUMENTS]\n\n"
+	    "cairn keeps backups in a deduplicating datastore and collects "
+	    "its garbage.\n\ncommands:\n");
+
+	for (size_t i = 0; i < commands_n && rc == 0; i++)
+		rc = output_text(
+		    e, "  %-10s  %s\n", commands[i].name, commands[i].summary);
+	if (rc == 0)
+		rc = print_options(
+		    "global options", command_globals, command_globals_n, e);
+	if (rc == 0)
+		rc = output_text(
+		    e, "\n'cairn help COMMAND' explains one command.\n");
+	return rc;
+}
+
+int command_print_help(const struct command *command, struct err *e)
+{
+	int rc = 0;
+
+	if (command == NULL)
+		return print_overview(e);
+	rc = output_text(e, "usage: cairn [GLOBAL OPTIONS] %s%s%s%s\n\n%s\n",
+	    command->name, command->options_n > 0 ? " [OPTIONS]" : "",
+	    command->args[0] != '\0' ? " " : "", command->args,
+	    command->summary);
+	if (rc == 0 && command->help[0] != '\0')
+		rc = output_text(e, "\n%s\n", command->help);
+	if (rc == 0)
+		rc = print_options(
+		    "options", command->options, command->options_n, e);
+	if (rc == 0)
+		rc = print_options(
+		    "global options", command_globals, command_globals_n, e);
+	return rc;
+}
