@@ -26,6 +26,7 @@ static int real_ioctl(int fd, unsigned long request, void *arg)
 const struct sysio_table sysio_real = {
 	.openat = real_openat,
 	.close = close,
+	.poll = poll,
 	.read = read,
 	.pread = pread,
 	.write = write,

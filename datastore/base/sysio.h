@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -24,6 +25,7 @@
 struct sysio_table {
 	int (*openat)(int dirfd, const char *name, int flags, mode_t mode);
 	int (*close)(int fd);
+	int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms);
 	ssize_t (*read)(int fd, void *p, size_t n);
 	ssize_t (*pread)(int fd, void *p, size_t n, off_t at);
 	ssize_t (*write)(int fd, const void *p, size_t n);
@@ -71,6 +73,11 @@ static inline int sysio_openat(int dirfd, const char *name, int flags,
 static inline int sysio_close(int fd)
 {
 	return sysio_table->close(fd);
+}
+
+static inline int sysio_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	return sysio_table->poll(fds, n, timeout_ms);
 }
 
 static inline ssize_t sysio_read(int fd, void *p, size_t n)

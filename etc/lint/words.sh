@@ -11,7 +11,7 @@ gmtime|ctime|asctime|mktemp|tmpnam|tempnam|tmpfile|signal|bzero|bcopy'
 
 # Calls on files, clocks and locks, also those that sysio does not offer yet:
 # it gets them when they are needed.
-seam='open|open64|openat|openat2|creat|close|read|readv|pread|preadv|write
+seam='open|open64|openat|openat2|creat|close|poll|ppoll|select|read|readv|pread|preadv|write
 writev|pwrite|pwritev|lseek|truncate|ftruncate|fallocate|posix_fallocate|fsync
 fdatasync|sync|syncfs|sync_file_range|chown|lchown|fchown|fchownat|chmod|fchmod
 fchmodat|stat|lstat|fstat|fstatat|statx|access|faccessat|utime|utimes|futimes

@@ -201,6 +201,15 @@ static int fault_close(int fd)
 	return (int)end(&c);
 }
 
+static int fault_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	struct call c = CALL(FAULT_POLL, .p = fds, .n = n, .at = timeout_ms);
+
+	if (begin(&c))
+		done(&c, sysio_real.poll(fds, n, timeout_ms));
+	return (int)end(&c);
+}
+
 static ssize_t fault_read(int fd, void *p, size_t n)
 {
 	struct call c = CALL(FAULT_READ, .fd = fd, .p = p, .n = n);
@@ -470,6 +479,7 @@ static ssize_t fault_getrandom(void *p, size_t n, unsigned flags)
 static const struct sysio_table fault_table = {
 	.openat = fault_openat,
 	.close = fault_close,
+	.poll = fault_poll,
 	.read = fault_read,
 	.pread = fault_pread,
 	.write = fault_write,
@@ -569,7 +579,7 @@ const char *fault_call_name(enum fault_call call)
 {
 	/* In the order of the enum. */
 	static const char *const names[] = { "openat", "openat+O_CREAT",
-		"close", "read", "pread", "write", "pwrite", "lseek",
+		"close", "poll", "read", "pread", "write", "pwrite", "lseek",
 		"ftruncate", "fsync", "syncfs", "fchown", "fchmod", "statx",
 		"utimensat", "renameat2", "linkat", "unlinkat", "mkdirat",
 		"readlinkat", "fdopendir", "readdir", "closedir", "ofd_lock",

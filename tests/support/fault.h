@@ -36,6 +36,7 @@ enum fault_call {
 	FAULT_OPENAT, /* without O_CREAT */
 	FAULT_CREATE, /* openat with O_CREAT */
 	FAULT_CLOSE,
+	FAULT_POLL,
 	FAULT_READ,
 	FAULT_PREAD,
 	FAULT_WRITE,
