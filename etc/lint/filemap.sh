@@ -1,63 +1,114 @@
 #!/usr/bin/env bash
 # filemap: the file map of etc/doc/ARCHITECTURE.md names every file of the
-# product, and every folder with files of tests, etc and the rest.
-# filemap.sh --print writes the lines that are missing, each with the purpose
-# that the file's first comment gives.
+# product, with its purpose, and every other folder that has files.
+#   filemap.sh --print   writes the lines that are missing
+#   filemap.sh --write   brings the map up to date; known lines keep their text
+# A new line's text is the first sentence of the header's first comment.
 . "$(dirname "$0")/lib.sh"
 
 doc=etc/doc/ARCHITECTURE.md
+product=(datastore/base datastore index gc cli)
 
-# The map in the document: in the fenced block after "## File map", a folder
-# stands at the start of a line, its files below it, indented, a .c and its .h
-# as one.  Out comes one path a line.
-mapped() {
+# What the map should name: FOLDER/STEM.{c,h}, FOLDER/FILE, or FOLDER/ outside
+# the product.
+tree() {
+	list '*' | awk '
+		!/^(datastore|index|gc|cli)\// {
+			if (!sub(/[^\/]*$/, "") || $0 == "") $0 = "./"
+			seen[$0] = ""
+			next
+		}
+		{
+			match($0, /(\.[ch])?$/)
+			stem = substr($0, 1, RSTART - 1)
+			seen[stem] = seen[stem] substr($0, RSTART)
+		}
+		END {
+			for (stem in seen) {
+				sub(/^\.c\.h$/, ".{c,h}", seen[stem])
+				print stem seen[stem]
+			}
+		}' | sort
+}
+
+# What it names, each with its text behind a tab.  In the fenced block under
+# "## File map" a folder begins a line and its files, indented, follow.
+map() {
 	awk '
 		/^## / { here = /^## File map/; next }
 		!here || /^```/ || NF == 0 { next }
-		/^[^ ]/ { folder = $1; if (folder !~ prod) print folder; next }
-		/^  [^ ]/ {
-			if (sub(/\.\{c,h\}$/, "", $1)) {
-				print folder $1 ".c"; print folder $1 ".h"
-			} else {
-				print folder $1
-			}
-		}' prod='^(datastore|index|gc|cli)/' "$doc" | sort
+		/^[^ ]*\// { folder = $1; text = "" }
+		/^  [^ ]/ { text = $1 }
+		/^[^ ]*\/|^  [^ ]/ {
+			name = folder text
+			sub(/^ *[^ ]+ */, "")
+			if (text != "" || name !~ /^(datastore|index|gc|cli)\//)
+				print name "\t" $0
+		}' "$doc" | sort
 }
 
-# The same from the tree.
-present() {
-	list 'datastore/*' 'index/*' 'gc/*' 'cli/*'
-	list '*' | grep -vE '^(datastore|index|gc|cli)/' |
-		sed -E 's|[^/]*$||; s|^$|./|' | sort -u
+purpose() { # ENTRY
+	local file=${1/.\{c,h\}/.h}
+	[ -f "$file" ] || return 0
+	perl -0777 -ne '
+		print $1 =~ s/\s*\n \* */ /gr
+		    if m{\A/\*[^\n]*\n/\*\n \* [a-z0-9_]+: (.*?)[.:]?(\s*\*/|\n \*\n|\.\s)}s
+		' "$file"
 }
 
-purpose() {
-	sed -n '3,/\*\//s/^ \* [a-z0-9_]*: //p' "$1" | head -n 1
+line() { # ENTRY TEXT
+	case $1 in
+	*/) printf '%-22s %s\n' "$1" "$2" ;;
+	*) printf '  %-20s %s\n' "${1##*/}" "$2" ;;
+	esac | sed 's/ *$//'
 }
 
-print_missing() {
-	local stem name
-	for path in $1; do
-		stem=${path%.[ch]}
-		name=$path
-		if [ -f "$stem.c" ] && [ -f "$stem.h" ]; then
-			[ "$path" = "$stem.h" ] || continue
-			name="$stem.{c,h}"
-		fi
-		case $path in
-		*/) printf '%s\n' "$path" ;;
-		*) printf '%s:  %-20s %s\n' "${path%/*}/" "${name##*/}" \
-			"$(purpose "$path")" ;;
-		esac
+# The whole map, text kept where the stem is known.
+whole() {
+	local -A text=()
+	local entry t folder
+	while IFS=$'\t' read -r entry t; do
+		entry=${entry%.[ch]}
+		text[${entry%.\{c,h\}}]=$t
+	done < <(map)
+	for folder in "${product[@]}"; do
+		printf '%s/\n' "$folder"
+		tree | grep -E "^$folder/[^/]+$" || true
+	done | {
+		cat
+		tree | grep '/$'
+	} | while IFS= read -r entry; do
+		t=${entry%.[ch]}
+		t=${text[${t%.\{c,h\}}]-}
+		[ -n "$t" ] || t=$(purpose "$entry")
+		line "$entry" "$t"
 	done
 }
 
-missing=$(comm -13 <(mapped) <(present | sort))
-gone=$(comm -23 <(mapped) <(present | sort))
-if [ "${1-}" = --print ]; then
-	print_missing "$missing"
+missing() { comm -23 <(tree) <(map | cut -f 1); }
+
+case ${1-} in
+--print)
+	missing | while IFS= read -r entry; do
+		printf '%s:\n' "${entry%/*}/"
+		line "$entry" "$(purpose "$entry")"
+	done
 	exit 0
-fi
-for path in $missing; do complain "$doc: no line for $path"; done
-for path in $gone; do complain "$doc: names $path, which is not there"; done
+	;;
+--write)
+	new=$(whole)
+	sed -i '/^## File map/,$ { /^```/,/^```/d }' "$doc"
+	# shellcheck disable=SC2016
+	printf '```\n%s\n```\n' "$new" >>"$doc"
+	;;
+esac
+while IFS= read -r entry; do
+	complain "$doc: no line for $entry"
+done < <(missing)
+while IFS= read -r entry; do
+	complain "$doc: names $entry, which is not there"
+done < <(comm -13 <(tree) <(map | cut -f 1))
+while IFS= read -r entry; do
+	complain "$doc: $entry has no purpose"
+done < <(map | awk -F '\t' '$2 == "" { print $1 }')
 verdict

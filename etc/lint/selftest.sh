@@ -15,7 +15,7 @@ plant() {
 	cp -r etc/lint "$tree/etc"
 	cp .clang-format "$tree"
 	sed -i '/^[a-z].* clock_gettime: /d' "$tree/etc/lint/words.sh"
-	printf '%s\n' '## File map' ./ etc/doc/ etc/lint/ gc/ '  a.c' \
+	printf '%s\n' '## File map' './ x' 'etc/doc/ x' 'etc/lint/ x' gc/ '  a.c x' \
 		>"$tree/etc/doc/ARCHITECTURE.md"
 	# shellcheck disable=SC2059
 	printf "$2" >"$tree/$1"
@@ -72,5 +72,6 @@ finds spelling gc/a.c '/* rec''ieve */\n' receive
 passes filemap gc/a.c 'int a;\n'
 finds filemap gc/b.c 'int a;\n' 'no line for gc/b.c'
 finds filemap gc/b.c 'int a;\n' 'names gc/a.c'
+finds filemap gc/a.h 'int a;\n' 'no line for gc/a.h'
 finds filemap tests/unit/b.c 'int a;\n' 'no line for tests/unit/'
 verdict

@@ -21,7 +21,7 @@ readlink|readlinkat|opendir|fdopendir|readdir|readdir_r|closedir|rewinddir
 scandir|ftw|nftw|fcntl|flock|lockf|statfs|fstatfs|statvfs|fstatvfs|ioctl
 copy_file_range|sendfile|splice|clock_gettime|clock_nanosleep|gettimeofday
 time|nanosleep|sleep|usleep|getrandom|getentropy|mkstemp|mkostemp|mkdtemp
-fopen|fdopen|freopen'
+fopen|fdopen|freopen|poll|ppoll|select|pselect'
 
 # FILE CALL: WHY.  One that is not needed any more is a finding too.
 allowed='
