@@ -97,9 +97,11 @@ case ${1-} in
 	;;
 --write)
 	new=$(whole)
-	sed -i '/^## File map/,$ { /^```/,/^```/d }' "$doc"
 	# shellcheck disable=SC2016
-	printf '```\n%s\n```\n' "$new" >>"$doc"
+	{
+		sed -i '/^## File map/,$ { /^```/,/^```/d }' "$doc"
+		printf '```\n%s\n```\n' "$new" >>"$doc"
+	}
 	;;
 esac
 while IFS= read -r entry; do
