@@ -26,6 +26,9 @@
 #define CHUNKER_AVG_MAX (4U << 20)
 #define CHUNKER_AVG_DEFAULT (1U << 20)
 
+/* What a byte adds to the hash. */
+extern const uint64_t chunker_gear[256];
+
 struct chunker {
 	size_t min;
 	size_t avg;

@@ -8,6 +8,8 @@
  * removes what has an old time (etc/doc/gc-safety.md).  `store_ops` is the
  * interface of a kind of store; store_fs.c is the one on a file system.
  *
+ * Content is the caller's: an insert does not compare it with the digest.
+ *
  * Thread-safe, but for close.  A touch or an insert of a digest, and a look
  * followed by a removal or a rename of it, exclude each other across threads
  * and processes (I7): the implementation takes its locks inside the calls,
@@ -46,7 +48,7 @@ enum store_kind {
 struct store_entry {
 	enum store_kind kind;
 	struct digest digest; /* of STORE_CHUNK, STORE_BAD, STORE_TMP */
-	const char *name;     /* within the prefix directory */
+	const char *name;     /* within the prefix directory; "" from stat */
 	bool regular;
 	uint64_t bytes;
 	filetime atime;
@@ -110,7 +112,11 @@ struct store_ops {
 	 */
 	int (*reuse)(struct store *s, const struct digest *d, bool *ret_hit,
 	    struct err *e);
-	/* Session: put these bytes (a whole blob) under this name (I1). */
+	/*
+	 * Session: put these bytes (a whole blob, more than its header) under
+	 * this name (I1).  On failure the old state stands, or the new chunk
+	 * is there, whole.
+	 */
 	int (*insert)(struct store *s, const struct digest *d, const void *raw,
 	    size_t n, const struct store_insert_opts *opts,
 	    enum store_inserted *ret, struct err *e);
@@ -124,13 +130,16 @@ struct store_ops {
 	/*
 	 * GC's mark: set the access time, no lock (GC is the only one who
 	 * removes).  Where the chunk is missing its .bad files are touched.
-	 * Fails with anything but ENOENT: then nothing may be swept.
+	 * Fails with anything but ENOENT: then nothing may be swept.  What is
+	 * no regular file is touched like one (a link itself, not what it
+	 * leads to): to tell them apart would cost a call for every chunk,
+	 * and scan and verify tell.
 	 */
 	int (*touch)(struct store *s, const struct digest *d,
 	    enum store_touched *ret, struct err *e);
 	/*
 	 * The same for n digests sorted and without duplicates, in their
-	 * order.  NULL where a kind of store has no use for it: store.c then
+	 * order; task is looked at once per prefix.  NULL where a kind of store has no use for it: store.c then
 	 * touches one by one.
 	 */
 	int (*touch_batch)(struct store *s, const struct digest *d, size_t n,
@@ -145,7 +154,10 @@ struct store_ops {
 	/*
 	 * Remove what still may go, under the exclusive prefix lock, which is
 	 * only tried: *ret_busy means that nothing was done.  n is at most
-	 * STORE_SWEEP_MAX.
+	 * STORE_SWEEP_MAX.  SIGTSTP is blocked for this thread meanwhile: a
+	 * program of several threads blocks it in the others.  A failure ends
+	 * it; the outcome of each victim before that is right, that of the
+	 * others is KEPT.
 	 */
 	int (*sweep)(struct store *s, unsigned prefix, filetime cutoff,
 	    struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
