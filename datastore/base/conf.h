@@ -32,11 +32,10 @@ struct conf_item {
  * The handler returns ERR_INVALID with a message of its own, to which
  * "file:line: " is put in front; the first one ends the reading.
  */
-typedef int (*conf_handler)(void *ctx, const struct conf_item *item,
-    struct err *e);
+typedef int (*conf_handler)(
+    void *ctx, const struct conf_item *item, struct err *e);
 
 /* ERR_NOTFOUND if there is no such file. */
-int conf_read_file(const char *path, conf_handler fn, void *ctx,
-    struct err *e);
+int conf_read_file(const char *path, conf_handler fn, void *ctx, struct err *e);
 
 #endif

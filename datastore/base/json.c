@@ -485,7 +485,7 @@ static int dump_piece(const char *p, size_t n, void *ctx)
 }
 
 /*
- * Escapes in small letters, as the programs print them that sign canonical
+ * Escapes in lower case, as the programs print them that sign canonical
  * JSON.  A backslash begins an escape wherever it stands.
  */
 static void lower_escapes(uint8_t *p, size_t n)

@@ -25,8 +25,9 @@ void js_free(struct js *v); /* NULL is allowed; not for borrowed values */
 /* ERR_CORRUPT with line and column if it is not JSON. */
 int js_parse(const void *p, size_t n, struct js **ret, struct err *e);
 
-/* Reading.  A missing key or null: *ret_found false (may be NULL: then it is
- * an error).  Another type than asked for is ERR_CORRUPT naming the key. */
+/* Reading.  A missing key or null: *ret_found false and *ret left alone
+ * (ret_found may be NULL: then it is an error).  Another type than asked for
+ * is ERR_CORRUPT naming the key. */
 bool js_is_object(const struct js *v);
 bool js_is_array(const struct js *v);
 int js_get(const struct js *obj, const char *key, struct js **ret,
@@ -40,7 +41,7 @@ int js_get_i64(const struct js *obj, const char *key, int64_t *ret,
 int js_get_array(const struct js *obj, const char *key, struct js **ret,
     size_t *ret_n, bool *ret_found, struct err *e);
 struct js *js_at(const struct js *array, size_t i); /* borrowed; i < n */
-const char *js_str(const struct js *v);		    /* NULL if no string */
+const char *js_str(const struct js *v);             /* NULL if no string */
 
 /*
  * Building.  The constructors return NULL when memory is out, and every
@@ -55,13 +56,14 @@ void js_set_str(struct js *obj, const char *key, const char *s,
     struct err *e); /* must be UTF-8; NULL gives null */
 void js_set_u64(struct js *obj, const char *key, uint64_t v, struct err *e);
 void js_set_i64(struct js *obj, const char *key, int64_t v, struct err *e);
+/* Rounded to 15 digits, so that 0.1 stays 0.1; must be finite. */
 void js_set_real(struct js *obj, const char *key, double v, struct err *e);
 void js_set_bool(struct js *obj, const char *key, bool v, struct err *e);
 void js_set_null(struct js *obj, const char *key, struct err *e);
 /* A name of any bytes: KEY holds it as text (bad bytes as U+FFFD) and, only
  * where that lost something, KEY-hex holds all its bytes in hex. */
-void js_set_name(struct js *obj, const char *key, const char *name,
-    struct err *e);
+void js_set_name(
+    struct js *obj, const char *key, const char *name, struct err *e);
 void js_append(struct js *array, struct js *v, struct err *e);
 void js_remove(struct js *obj, const char *key);
 struct js *js_new_str(const char *s, struct err *e);
@@ -70,11 +72,12 @@ struct js *js_copy(const struct js *v); /* deep */
 enum js_style {
 	JS_COMPACT, /* one line */
 	JS_PRETTY,  /* two blanks of indent */
-	JS_CANONICAL, /* one line, keys sorted by bytes, no blanks */
+	/* One line, keys sorted by bytes, no blanks, escapes in lower case. */
+	JS_CANONICAL,
 };
 
 /* Appends the text.  If e is already set, returns that error. */
-int js_dump(const struct js *v, enum js_style style, struct buf *out,
-    struct err *e);
+int js_dump(
+    const struct js *v, enum js_style style, struct buf *out, struct err *e);
 
 #endif

@@ -35,8 +35,9 @@ enum lock_mode {
 struct lockfile;
 
 /*
- * Open name (not followed, must be a regular file).  Without write permission
- * on it only shared locks can be had; open then fails with ERR_SYS.
+ * Open name (not followed; ERR_NOTFOUND if there is none, ERR_CORRUPT if it is
+ * no regular file).  Without write permission on it only shared locks can be
+ * had; open then fails with ERR_SYS.
  */
 int lockfile_open(int dirfd, const char *name, struct lockfile **ret,
     const char *shown, struct err *e);
@@ -48,6 +49,10 @@ int lockfile_try(struct lockfile *lf, uint64_t byte, enum lock_mode mode,
     bool *ret_taken, struct err *e);
 
 /*
+ * Threads of one process that wait for one byte have it in the order in which
+ * they came, shared ones together; a try does not queue and may overtake
+ * them.  So who holds a byte must not wait for it once more, not even shared.
+ *
  * Wait for it, at most timeout_ms (UINT64_MAX: without limit), obeying
  * task->stop.  After 5 s of waiting `waiting` (may be NULL) is called once,
  * to say for whom.  Time out: ERR_BUSY, message "lock byte N of 'shown' is

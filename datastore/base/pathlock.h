@@ -22,7 +22,7 @@ int pathlock_take(int dirfd, const char *name, enum lock_mode mode,
     uint64_t timeout_ms, int *ret_fd, const char *shown, struct err *e);
 
 /* The same inode still under its name?  Else ERR_NOTFOUND. */
-int pathlock_recheck(int fd, int dirfd, const char *name, const char *shown,
-    struct err *e);
+int pathlock_recheck(
+    int fd, int dirfd, const char *name, const char *shown, struct err *e);
 
 #endif

@@ -10,9 +10,9 @@
  * all cores are busy.  A slot is the caller's memory: slots are made once and
  * used again.
  *
- * The first error (in submission order as far as it is known) wins: no work
- * is begun after it, nothing is retired after it, and get and finish return
- * it.
+ * The first error in submission order wins: no work is begun once one is
+ * known, all before it is retired, nothing behind it is, and get and finish
+ * return it, again and again.
  */
 #ifndef CAIRN_DATASTORE_BASE_WORKERS_H
 #define CAIRN_DATASTORE_BASE_WORKERS_H
