@@ -4,7 +4,7 @@
  *
  *     namespace   "prod/db"                       ns/prod/ns/db
  *     group       TYPE/ID, TYPE ct | host | vm    .../vm/100
- *     snapshot    TYPE/ID/TIME                    .../vm/100/2026-07-15T08:30:00Z
+ *     snapshot    TYPE/ID/TIME .../vm/100/2026-07-15T08:30:00Z
  *
  * A safe name begins with [A-Za-z0-9_] and goes on with [A-Za-z0-9._-]; that
  * excludes "..", names with a leading dot and anything with a slash.  Plain
@@ -18,11 +18,11 @@
 
 #include "datastore/base/err.h"
 
-#define BACKUP_NS_MAX 256      /* characters of the printed form */
-#define BACKUP_NS_DEPTH_MAX 7  /* levels below the root */
-#define BACKUP_ID_MAX 255      /* a file name */
-#define BACKUP_NAME_MAX 200    /* of an archive, so that temporaries fit */
-#define BACKUP_TIME_SIZE 21    /* "2026-07-15T08:30:00Z" and NUL */
+#define BACKUP_NS_MAX 256     /* characters of the printed form */
+#define BACKUP_NS_DEPTH_MAX 7 /* levels below the root */
+#define BACKUP_ID_MAX 255     /* a file name */
+#define BACKUP_NAME_MAX 200   /* of an archive, so that temporaries fit */
+#define BACKUP_TIME_SIZE 21   /* "2026-07-15T08:30:00Z" and NUL */
 /* ns/ before each level, then type, id, time, file name. */
 #define BACKUP_PATH_SIZE 1024
 
@@ -61,24 +61,24 @@ int backup_snapshot_parse(const struct backup_ns *ns, const char *s,
 
 /* The directory below the datastore's root; "" for the root namespace. */
 void backup_ns_path(const struct backup_ns *ns, char out[BACKUP_PATH_SIZE]);
-void backup_group_path(const struct backup_group *g,
-    char out[BACKUP_PATH_SIZE]);
-void backup_snapshot_path(const struct backup_snapshot *s,
-    char out[BACKUP_PATH_SIZE]);
+void backup_group_path(
+    const struct backup_group *g, char out[BACKUP_PATH_SIZE]);
+void backup_snapshot_path(
+    const struct backup_snapshot *s, char out[BACKUP_PATH_SIZE]);
 
 /*
  * What people see: "vm/100/2026-07-15T08:30:00Z", with "[prod/db] " before it
  * outside the root namespace.
  */
-void backup_group_text(const struct backup_group *g,
-    char out[BACKUP_PATH_SIZE]);
-void backup_snapshot_text(const struct backup_snapshot *s,
-    char out[BACKUP_PATH_SIZE]);
+void backup_group_text(
+    const struct backup_group *g, char out[BACKUP_PATH_SIZE]);
+void backup_snapshot_text(
+    const struct backup_snapshot *s, char out[BACKUP_PATH_SIZE]);
 
 /* ct < host < vm; ids that are numbers by value and before all others, which
  * go by bytes; namespaces by bytes before all of that. */
-int backup_group_compare(const struct backup_group *a,
-    const struct backup_group *b);
+int backup_group_compare(
+    const struct backup_group *a, const struct backup_group *b);
 
 /* The three suffixes of a snapshot's files, and what a name is. */
 enum backup_file_kind {

@@ -19,9 +19,9 @@
 #include "datastore/base/err.h"
 
 enum sync_level {
-	SYNC_NONE,	 /* chunks are not synced */
+	SYNC_NONE,       /* chunks are not synced */
 	SYNC_FILESYSTEM, /* one syncfs before the snapshot is published */
-	SYNC_FILE,	 /* each chunk and its directory, then syncfs */
+	SYNC_FILE,       /* each chunk and its directory, then syncfs */
 };
 
 bool sync_level_parse(const char *s, enum sync_level *ret);
@@ -34,7 +34,7 @@ bool sync_level_parse(const char *s, enum sync_level *ret);
 
 /* min-free: a share of the file system, or bytes. */
 struct min_free {
-	uint64_t bytes;	     /* used if percent_x100 is 0 */
+	uint64_t bytes;        /* used if percent_x100 is 0 */
 	unsigned percent_x100; /* 500 = 5 % */
 };
 
@@ -51,8 +51,7 @@ struct settings settings_default(void);
 
 int settings_parse_touch_batch(const char *s, uint32_t *ret, struct err *e);
 int settings_parse_compression(const char *s, int *ret, struct err *e);
-int settings_parse_min_free(const char *s, struct min_free *ret,
-    struct err *e);
+int settings_parse_min_free(const char *s, struct min_free *ret, struct err *e);
 
 struct config_datastore {
 	char *name;
@@ -66,7 +65,10 @@ struct config {
 	size_t stores_n;
 };
 
-#define CONFIG_INIT { .stores = NULL, .stores_n = 0 }
+#define CONFIG_INIT                           \
+	{                                     \
+		.stores = NULL, .stores_n = 0 \
+	}
 #define CONFIG_PATH_DEFAULT "/etc/cairn/cairn.conf"
 
 /* ERR_NOTFOUND if the file is not there; ERR_INVALID with file:line. */
@@ -74,9 +76,9 @@ int config_read(const char *path, struct config *ret, struct err *e);
 void config_release(struct config *c);
 
 /* NULL if there is none; borrowed.  By path: compares device and inode. */
-const struct config_datastore *config_find_name(const struct config *c,
-    const char *name);
-const struct config_datastore *config_find_path(const struct config *c,
-    const char *path);
+const struct config_datastore *config_find_name(
+    const struct config *c, const char *name);
+const struct config_datastore *config_find_path(
+    const struct config *c, const char *path);
 
 #endif

@@ -49,13 +49,13 @@ struct datastore {
 	int chunks_fd;
 	int cairn_fd; /* -1 while there is no .cairn */
 	enum datastore_access access;
-	bool has_format; /* .cairn/format exists */
-	char id[DATASTORE_ID_SIZE]; /* "" without .cairn/format */
+	bool has_format;              /* .cairn/format exists */
+	char id[DATASTORE_ID_SIZE];   /* "" without .cairn/format */
 	char host[DATASTORE_ID_SIZE]; /* machine-id that made .cairn */
 	struct file_owner owner;
 	struct settings settings;
 	struct lockfile *locks; /* NULL for DATASTORE_READ */
-	uint64_t own_byte;	/* 0: none */
+	uint64_t own_byte;      /* 0: none */
 	struct store *store;
 };
 
@@ -64,11 +64,19 @@ struct datastore_init_opts {
 };
 
 /*
- * Make a datastore in `path` (made if missing).  Refuses a directory that
- * holds anything but `lost+found` and names with a leading dot, and one that
- * has a `.chunks` or `.lock` already (ERR_EXISTS); one that lies within
- * another datastore; a file system whose access times or locks do not work
- * (probe.h).  A failed init removes what it made.
+ * Make a datastore in `path` (made if missing, but not its parents).  Refuses
+ * a directory that holds anything but `lost+found` and names with a leading
+ * dot, and one that has a `.chunks` or `.lock` already (ERR_EXISTS); one that
+ * lies within another datastore; a file system whose access times or locks do
+ * not work (probe.h).  A failed init removes what it made.
+ *
+ * `.chunks` gets its name last, when all else is on stable storage: until
+ * then the directory is no datastore, and an init that was interrupted is
+ * simply run again.
+ *
+ * Run by root, it belongs to whom the directory belongs; with pbs_layout, to
+ * the user `backup`, with the modes that Proxmox Backup Server wants.  Where
+ * that can not be had, a warning says so.
  */
 int datastore_init(const char *path, const struct datastore_init_opts *opts,
     struct task *task, struct err *e);
@@ -88,23 +96,29 @@ void datastore_close(struct datastore *ds); /* NULL is allowed */
 /* Make .cairn, .cairn/sessions and .cairn/format where they are missing. */
 int datastore_ensure_cairn(struct datastore *ds, struct err *e);
 
+/*
+ * The machine-id of this machine, what `host` is compared with; "" where it
+ * has none.
+ */
+void datastore_machine_id(char out[DATASTORE_ID_SIZE]);
+
 /* "<path>/<rel>" for messages; returns out. */
-const char *datastore_shown(const struct datastore *ds, const char *rel,
-    char *out, size_t size);
+const char *datastore_shown(
+    const struct datastore *ds, const char *rel, char *out, size_t size);
 
 struct datastore_space {
 	uint64_t total;
 	uint64_t used;
-	uint64_t available; /* to this user */
+	uint64_t available;    /* to this user */
 	uint64_t inodes_total; /* 0 where the file system does not count */
 	uint64_t inodes_free;
 };
-int datastore_space(const struct datastore *ds, struct datastore_space *ret,
-    struct err *e);
+int datastore_space(
+    const struct datastore *ds, struct datastore_space *ret, struct err *e);
 
 /* ERR_REFUSED with the figures if less than min-free is available. */
-int datastore_check_min_free(const struct datastore *ds,
-    const struct min_free *want, struct err *e);
+int datastore_check_min_free(
+    const struct datastore *ds, const struct min_free *want, struct err *e);
 
 /* True on NFS, SMB, FUSE and other file systems with another's clock. */
 bool datastore_is_network(const struct datastore *ds);

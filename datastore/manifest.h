@@ -61,7 +61,10 @@ struct manifest {
 	struct js *json;     /* the whole document */
 };
 
-#define MANIFEST_INIT { .files = NULL, .files_n = 0, .notes = NULL, .json = NULL }
+#define MANIFEST_INIT                                                    \
+	{                                                                \
+		.files = NULL, .files_n = 0, .notes = NULL, .json = NULL \
+	}
 
 void manifest_release(struct manifest *m);
 
@@ -75,23 +78,22 @@ int manifest_decode(const void *raw, size_t n,
     const struct backup_snapshot *want, struct manifest *m, struct err *e);
 
 /* A new manifest of no files. */
-int manifest_new(const struct backup_snapshot *of, struct manifest *m,
-    struct err *e);
+int manifest_new(
+    const struct backup_snapshot *of, struct manifest *m, struct err *e);
 int manifest_add(struct manifest *m, const char *filename, uint64_t size,
     const struct digest *csum, struct err *e);
 
 /* Change `unprotected`. notes NULL or "" removes them. */
 int manifest_set_notes(struct manifest *m, const char *notes, struct err *e);
 /* verify_state {state, upid}; the upid's start time is `at`. */
-int manifest_set_verified(struct manifest *m, enum verify_outcome outcome,
-    int64_t at, struct err *e);
+int manifest_set_verified(
+    struct manifest *m, enum verify_outcome outcome, int64_t at, struct err *e);
 /* chunk_upload_stats, as PBS writes them. */
 int manifest_set_upload_stats(struct manifest *m, uint64_t count,
     uint64_t bytes, uint64_t stored, uint64_t duplicates, struct err *e);
 
 /* The blob (zstd where smaller); out is replaced. */
-int manifest_encode(const struct manifest *m, struct buf *out,
-    struct err *e);
+int manifest_encode(const struct manifest *m, struct buf *out, struct err *e);
 
 const struct manifest_file *manifest_find(const struct manifest *m,
     const char *filename); /* NULL if not listed; borrowed */

@@ -39,8 +39,8 @@ struct tree_snapshots {
 	size_t n;
 };
 
-int tree_namespaces(struct datastore *ds, struct tree_namespaces *ret,
-    struct err *e);
+int tree_namespaces(
+    struct datastore *ds, struct tree_namespaces *ret, struct err *e);
 void tree_namespaces_release(struct tree_namespaces *l);
 
 /* ERR_NOTFOUND if the namespace does not exist. */
