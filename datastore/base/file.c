@@ -322,8 +322,10 @@ int file_make_tmp(int dirfd, const char *stem, const struct file_owner *owner,
 	(void)snprintf(name, sizeof(name), "%s", stem);
 	for (int tries = 0; tries < TMP_TRIES; tries++) {
 		rc = random_letters(name + len, e);
-		if (rc < 0)
+		if (rc < 0) {
+			err_prefix(e, "temporary file for '%s'", shown);
 			return rc;
+		}
 		fd = open_retry(dirfd, name,
 		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, FILE_MODE);
 		if (fd >= 0 || errno != EEXIST)

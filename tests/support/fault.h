@@ -17,8 +17,7 @@
  *
  *     for (uint64_t n = 1; ; n++) {
  *             fault_reset();
- *             fault_add(&(struct fault_rule){ .calls = FAULT_ANY,
- *                 .what = FAULT_FAIL, .at = n, .times = 1, .error = EIO });
+ *             fault_once(FAULT_ANY, n, EIO);
  *             rc = thing(&e);
  *             if (fault_hits() == 0)
  *                     break;            n was beyond the last call
@@ -154,6 +153,16 @@ void fault_reset(void);
 
 /* At most 8 rules; the first that strikes a call wins. */
 void fault_add(const struct fault_rule *rule);
+
+/* The usual rule: the at-th of these calls fails, once. */
+static inline void fault_once(uint64_t calls, uint64_t at, int error)
+{
+	fault_add(&(struct fault_rule){ .calls = calls,
+	    .what = FAULT_FAIL,
+	    .at = at,
+	    .times = 1,
+	    .error = error });
+}
 
 /* The struct is copied; NULL takes the hooks away. */
 void fault_set_hooks(const struct fault_hooks *hooks);

@@ -62,7 +62,7 @@ void foreign_start(int dirfd, const char *name, const struct foreign_lock *lock,
 {
 	int ready[2];
 	int stop[2];
-	char answer = 1;
+	unsigned char answer = 1;
 
 	if (pipe2(ready, O_CLOEXEC) < 0 || pipe2(stop, O_CLOEXEC) < 0)
 		give_up("foreign holder");
@@ -71,7 +71,7 @@ void foreign_start(int dirfd, const char *name, const struct foreign_lock *lock,
 		give_up("foreign holder");
 	if (ret->pid == 0) {
 		(void)close(stop[1]);
-		answer = (char)take(dirfd, name, lock);
+		answer = (unsigned char)take(dirfd, name, lock);
 		(void)!write(ready[1], &answer, 1);
 		(void)!read(stop[0], &answer, 1);
 		_exit(0);
