@@ -6,12 +6,26 @@
  * `.fidx` size u64 and chunk size u64; the rest is zero.  Then a `.fidx` has
  * one digest of 32 bytes per chunk, a `.didx` 40 bytes per chunk: end offset
  * u64 and digest.  csum is the SHA-256 of everything behind the header.
- * All little-endian.  etc/doc/format-store.md has the validity rules by
- * number; every reader goes through these functions.
+ * All little-endian.  Every reader goes through these functions.  An index
+ * is valid if (etc/doc/format-store.md):
+ *
+ *   1  its file has at least 4096 bytes
+ *   2  the magic is one of the two
+ *   3  the rest of the header is zero
+ *   4  a multiple of 32 or 40 bytes follows; in a `.fidx` at least one
+ *   5  `.fidx`: chunk size is a power of two, at most CHUNK_MAX_PLAIN
+ *   6  `.fidx`: size is at least 1
+ *   7  `.fidx`: there are size / chunk size entries, rounded up
+ *   8  `.didx`: ends increase, the first from 0
+ *   9  `.didx`: no chunk is longer than CHUNK_MAX_PLAIN
+ *  10  csum is that of the entries (idx.h, when they were all read)
+ *
+ * The name is not looked at here; idx_open wants its suffix to agree (11).
  */
 #ifndef CAIRN_INDEX_IDXFORMAT_H
 #define CAIRN_INDEX_IDXFORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,9 +47,9 @@ struct idx_info {
 	uint8_t uuid[IDX_UUID_SIZE];
 	int64_t ctime;
 	struct digest csum; /* as the header says */
-	uint64_t size;	    /* of the archive; IDX_DYNAMIC: set by the reader */
+	uint64_t size;      /* of the archive; IDX_DYNAMIC: set by the reader */
 	uint64_t chunk_size; /* IDX_FIXED only, else 0 */
-	uint64_t count;	     /* entries */
+	uint64_t count;      /* entries */
 };
 
 struct idx_entry {
@@ -49,25 +63,29 @@ static inline size_t idx_entry_size(enum idx_kind k)
 }
 
 /*
- * Check a header against the length of its file, in the order of
- * format-store.md: length, magic, reserved bytes, number of entries, sizes.
- * ERR_CORRUPT says what was found and what was wanted; files are named by the
- * caller.
+ * Check a header (the first n bytes) against the length of its file, in the
+ * order of the rules 1 to 7.  ERR_CORRUPT says what was found and what was
+ * wanted; files are named by the caller.
  */
 int idx_header_decode(const uint8_t *p, size_t n, uint64_t file_size,
     struct idx_info *ret, struct err *e);
 
-void idx_header_encode(const struct idx_info *info,
-    uint8_t out[IDX_HEADER_SIZE]);
+void idx_header_encode(
+    const struct idx_info *info, uint8_t out[IDX_HEADER_SIZE]);
 
 /*
  * Entry number i (0 first) from its bytes; prev_end is the end before it.
- * Checks that a `.didx`'s ends increase and that no chunk exceeds
- * CHUNK_MAX_PLAIN.
+ * Rules 8 and 9.
  */
-int idx_entry_decode(const struct idx_info *info, uint64_t i,
-    const uint8_t *p, uint64_t prev_end, struct idx_entry *ret,
-    struct err *e);
+int idx_entry_decode(const struct idx_info *info, uint64_t i, const uint8_t *p,
+    uint64_t prev_end, struct idx_entry *ret, struct err *e);
+
+/* Into idx_entry_size(kind) bytes. */
+void idx_entry_encode(
+    enum idx_kind kind, const struct idx_entry *entry, uint8_t *out);
+
+/* By the suffix: false if it is neither `.fidx` nor `.didx`. */
+bool idx_kind_of_name(const char *filename, enum idx_kind *ret);
 
 /* The plain length of a fixed index's chunk i. */
 uint64_t idx_fixed_length(const struct idx_info *info, uint64_t i);

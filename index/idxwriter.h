@@ -13,26 +13,30 @@
 
 #include "datastore/base/digest.h"
 #include "datastore/base/err.h"
-#include "datastore/base/file.h"
 #include "datastore/session.h"
 #include "index/idxformat.h"
 
 struct idxwriter;
 
+/* Chunk sizes that are written; what is read may have others (idxformat.h). */
+#define IDX_CHUNK_MIN (64U << 10)
+#define IDX_CHUNK_MAX (4U << 20)
+
 /*
  * filename ends in .fidx or .didx and says the kind; chunk_size is for .fidx
- * (a power of two).  In a dry run (session_dir_fd is -1) nothing is written,
- * everything else is the same.
+ * (a power of two, IDX_CHUNK_MIN to IDX_CHUNK_MAX, else ERR_INVALID).
+ * ERR_EXISTS if the session has a file of that name.  In a dry run
+ * (session_dir_fd is -1) nothing is written, everything else is the same.
  */
-int idxwriter_new(struct session *s, const char *filename,
-    uint64_t chunk_size, struct idxwriter **ret, struct err *e);
+int idxwriter_new(struct session *s, const char *filename, uint64_t chunk_size,
+    struct idxwriter **ret, struct err *e);
 
 /*
  * The next chunk, of n plain bytes.  In a fixed index each but the last has
- * chunk_size bytes.
+ * chunk_size bytes.  The writer checks that (ERR_INVALID).
  */
-int idxwriter_append(struct idxwriter *w, const struct digest *d, uint64_t n,
-    struct err *e);
+int idxwriter_append(
+    struct idxwriter *w, const struct digest *d, uint64_t n, struct err *e);
 
 /*
  * Write the header and hand the file to the session.  A fixed index without

@@ -7,7 +7,13 @@
  *
  * Memory is bounded (workers.h): slots of one chunk each, their number and
  * that of the threads chosen so that all stays under 200 MiB.  The first
- * error ends it; the session is then the caller's to abort.
+ * error ends it; the session is then the caller's to abort.  Chunk sizes:
+ * powers of two, 64 KiB to 4 MiB, else ERR_INVALID.
+ *
+ * The task is checked per chunk, and twice a second while a pipe has nothing
+ * to read; meanwhile the session is kept alive.  The phase of the progress is
+ * "push NAME", NAME without its suffix; bytes done are those that the index
+ * has.  opts may be NULL.
  */
 #ifndef CAIRN_INDEX_INGEST_H
 #define CAIRN_INDEX_INGEST_H
@@ -23,15 +29,16 @@
 
 struct ingest_opts {
 	size_t chunk_size; /* fixed size or average; 0: 1 MiB */
-	unsigned threads;  /* 0: as many as CPUs and memory allow */
+	unsigned threads;  /* 0: as many as there are CPUs; memory limits it */
+	int level; /* the session's, to know its memory; 0: the hungriest */
 };
 
 struct ingest_result {
-	uint64_t size;	     /* of the archive */
+	uint64_t size;       /* of the archive */
 	uint64_t hole_bytes; /* not read: holes of the source */
 	uint64_t chunks;
-	struct digest csum;  /* of the index */
-	bool changed;	     /* the source grew while it was read */
+	struct digest csum; /* of the index */
+	bool changed;       /* the source was written while it was read */
 };
 
 /*
@@ -56,7 +63,10 @@ int ingest_stream(struct session *s, const char *filename, int fd,
 
 #define INGEST_CONF_MAX (16U << 20)
 
-/* A small file, whole, as ".blob"; longer than INGEST_CONF_MAX: ERR_LIMIT. */
+/*
+ * A small file, whole, as ".blob"; longer than INGEST_CONF_MAX: ERR_LIMIT.
+ * Of the result, size and changed are set.
+ */
 int ingest_conf(struct session *s, const char *filename, int fd,
     const char *shown, struct ingest_result *ret, struct err *e);
 

@@ -43,7 +43,11 @@ unsigned workers_default_threads(void);
 int workers_new(const struct workers_ops *ops, void *ctx, unsigned threads,
     void **slots, size_t slots_n, struct workers **ret, struct err *e);
 
-/* A free slot, after retiring what is done before it; waits for one. */
+/*
+ * A free slot, after retiring what is done before it; waits for one.  Until
+ * that is submitted, another call gives the same one, at once: an owner that
+ * has nothing to submit learns so what became of the rest.
+ */
 int workers_get(struct workers *w, void **ret_slot, struct err *e);
 
 /* Give the slot of the last workers_get to the workers. */
