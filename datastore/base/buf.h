@@ -21,10 +21,13 @@ struct buf {
 	size_t cap;
 };
 
-#define BUF_INIT { .data = NULL, .len = 0, .cap = 0 }
+#define BUF_INIT                                 \
+	{                                        \
+		.data = NULL, .len = 0, .cap = 0 \
+	}
 
 void buf_release(struct buf *b); /* frees; b is empty and usable again */
-void buf_reset(struct buf *b);	 /* len = 0, memory kept */
+void buf_reset(struct buf *b);   /* len = 0, memory kept */
 
 /* Make room for n more bytes behind len. */
 int buf_reserve(struct buf *b, size_t n, struct err *e);

@@ -22,14 +22,12 @@ struct digest {
 	uint8_t b[DIGEST_SIZE];
 };
 
-static inline int digest_compare(const struct digest *a,
-    const struct digest *b)
+static inline int digest_compare(const struct digest *a, const struct digest *b)
 {
 	return memcmp(a->b, b->b, DIGEST_SIZE);
 }
 
-static inline bool digest_equal(const struct digest *a,
-    const struct digest *b)
+static inline bool digest_equal(const struct digest *a, const struct digest *b)
 {
 	return memcmp(a->b, b->b, DIGEST_SIZE) == 0;
 }
@@ -54,8 +52,8 @@ int digest_of(const void *p, size_t n, struct digest *ret, struct err *e);
 /* Piece by piece. */
 struct digest_ctx;
 int digest_ctx_new(struct digest_ctx **ret, struct err *e);
-int digest_ctx_update(struct digest_ctx *c, const void *p, size_t n,
-    struct err *e);
+int digest_ctx_update(
+    struct digest_ctx *c, const void *p, size_t n, struct err *e);
 /* The digest so far; the context starts anew. */
 int digest_ctx_final(struct digest_ctx *c, struct digest *ret, struct err *e);
 void digest_ctx_free(struct digest_ctx *c);

@@ -20,15 +20,15 @@
 
 enum err_code {
 	ERR_OK = 0,
-	ERR_NOMEM = -1,	      /* an allocation failed */
-	ERR_SYS = -2,	      /* a system call failed; sys_errno says which */
+	ERR_NOMEM = -1,       /* an allocation failed */
+	ERR_SYS = -2,         /* a system call failed; sys_errno says which */
 	ERR_NOTFOUND = -3,    /* the thing that was named does not exist */
 	ERR_EXISTS = -4,      /* the thing to make is already there */
 	ERR_CORRUPT = -5,     /* data contradicts its format or checksum */
 	ERR_UNSUPPORTED = -6, /* valid, but of a kind we can not handle */
-	ERR_BUSY = -7,	      /* a lock is held or was lost; try later */
+	ERR_BUSY = -7,        /* a lock is held or was lost; try later */
 	ERR_INVALID = -8,     /* argument or config of the user */
-	ERR_LIMIT = -9,	      /* larger than a configured or built-in bound */
+	ERR_LIMIT = -9,       /* larger than a configured or built-in bound */
 	ERR_CANCELLED = -10,  /* the task was asked to stop */
 	ERR_REFUSED = -11,    /* could be done, but would not be safe */
 };
@@ -37,12 +37,15 @@ enum err_code {
 #define ERR_MSG_SIZE 768
 
 struct err {
-	int code;	/* enum err_code */
-	int sys_errno;	/* set only when code is ERR_SYS */
+	int code;               /* enum err_code */
+	int sys_errno;          /* set only when code is ERR_SYS */
 	char msg[ERR_MSG_SIZE]; /* one line, outermost context first */
 };
 
-#define ERR_INIT { .code = ERR_OK, .sys_errno = 0, .msg = { 0 } }
+#define ERR_INIT                                             \
+	{                                                    \
+		.code = ERR_OK, .sys_errno = 0, .msg = { 0 } \
+	}
 
 /* Fill *e and return code, so that `return err_set(e, ...)` reads well. */
 int err_set(struct err *e, int code, const char *fmt, ...)

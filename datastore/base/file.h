@@ -36,11 +36,11 @@ struct file_owner {
 void file_close(int *fd);
 
 int file_read_fully(int fd, void *p, size_t n, size_t *ret_got,
-    const char *shown, struct err *e);	/* *ret_got < n only at the end */
-int file_pread_exact(int fd, void *p, size_t n, uint64_t at,
-    const char *shown, struct err *e);	/* too short: ERR_CORRUPT */
-int file_write_fully(int fd, const void *p, size_t n, const char *shown,
-    struct err *e);
+    const char *shown, struct err *e); /* *ret_got < n only at the end */
+int file_pread_exact(int fd, void *p, size_t n, uint64_t at, const char *shown,
+    struct err *e); /* too short: ERR_CORRUPT */
+int file_write_fully(
+    int fd, const void *p, size_t n, const char *shown, struct err *e);
 int file_pwrite_fully(int fd, const void *p, size_t n, uint64_t at,
     const char *shown, struct err *e);
 
@@ -65,8 +65,8 @@ int file_read_at(int dirfd, const char *name, size_t limit, struct buf *out,
  * link.  path is relative ("." or "" is dirfd itself again).  ERR_NOTFOUND if
  * a component is missing; ERR_CORRUPT if one is a link or no directory.
  */
-int file_open_dir(int dirfd, const char *path, int *ret_fd,
-    const char *shown, struct err *e);
+int file_open_dir(
+    int dirfd, const char *path, int *ret_fd, const char *shown, struct err *e);
 
 /* mkdir with owner and mode; ERR_EXISTS if the name is taken. */
 int file_make_dir(int dirfd, const char *name, mode_t mode,
@@ -95,8 +95,8 @@ int file_replace_at(int dirfd, const char *name, const void *p, size_t n,
 bool file_same(const struct statx *a, const struct statx *b);
 
 /* statx of an open descriptor / of a name, not followed. */
-int file_stat_fd(int fd, struct statx *ret_st, const char *shown,
-    struct err *e);
+int file_stat_fd(
+    int fd, struct statx *ret_st, const char *shown, struct err *e);
 /* *ret_found says if it is there; ENOENT is no error. */
 int file_stat_at(int dirfd, const char *name, struct statx *ret_st,
     bool *ret_found, const char *shown, struct err *e);
@@ -106,8 +106,8 @@ int file_touch_at(int dirfd, const char *name, bool *ret_found,
     const char *shown, struct err *e);
 
 /* unlink; ENOENT is no error. */
-int file_unlink_at(int dirfd, const char *name, const char *shown,
-    struct err *e);
+int file_unlink_at(
+    int dirfd, const char *name, const char *shown, struct err *e);
 
 /*
  * Call fn for each name of the directory but "." and "..", in readdir order.

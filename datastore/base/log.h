@@ -13,7 +13,7 @@
 enum log_level {
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARNING,
-	LOG_LEVEL_INFO,	 /* the default */
+	LOG_LEVEL_INFO,  /* the default */
 	LOG_LEVEL_DEBUG, /* --verbose */
 };
 

@@ -40,10 +40,10 @@ struct sysio_table {
 	    struct statx *st);
 	int (*utimensat)(int dirfd, const char *name,
 	    const struct timespec times[2], int flags);
-	int (*renameat2)(int fromfd, const char *from, int tofd,
-	    const char *to, unsigned flags);
-	int (*linkat)(int fromfd, const char *from, int tofd, const char *to,
-	    int flags);
+	int (*renameat2)(int fromfd, const char *from, int tofd, const char *to,
+	    unsigned flags);
+	int (*linkat)(
+	    int fromfd, const char *from, int tofd, const char *to, int flags);
 	int (*unlinkat)(int dirfd, const char *name, int flags);
 	int (*mkdirat)(int dirfd, const char *name, mode_t mode);
 	ssize_t (*readlinkat)(int dirfd, const char *name, char *p, size_t n);
@@ -64,8 +64,8 @@ struct sysio_table {
 extern const struct sysio_table *sysio_table;
 extern const struct sysio_table sysio_real;
 
-static inline int sysio_openat(int dirfd, const char *name, int flags,
-    mode_t mode)
+static inline int sysio_openat(
+    int dirfd, const char *name, int flags, mode_t mode)
 {
 	return sysio_table->openat(dirfd, name, flags, mode);
 }
@@ -130,26 +130,26 @@ static inline int sysio_fchmod(int fd, mode_t mode)
 	return sysio_table->fchmod(fd, mode);
 }
 
-static inline int sysio_statx(int dirfd, const char *name, int flags,
-    unsigned mask, struct statx *st)
+static inline int sysio_statx(
+    int dirfd, const char *name, int flags, unsigned mask, struct statx *st)
 {
 	return sysio_table->statx(dirfd, name, flags, mask, st);
 }
 
-static inline int sysio_utimensat(int dirfd, const char *name,
-    const struct timespec times[2], int flags)
+static inline int sysio_utimensat(
+    int dirfd, const char *name, const struct timespec times[2], int flags)
 {
 	return sysio_table->utimensat(dirfd, name, times, flags);
 }
 
-static inline int sysio_renameat2(int fromfd, const char *from, int tofd,
-    const char *to, unsigned flags)
+static inline int sysio_renameat2(
+    int fromfd, const char *from, int tofd, const char *to, unsigned flags)
 {
 	return sysio_table->renameat2(fromfd, from, tofd, to, flags);
 }
 
-static inline int sysio_linkat(int fromfd, const char *from, int tofd,
-    const char *to, int flags)
+static inline int sysio_linkat(
+    int fromfd, const char *from, int tofd, const char *to, int flags)
 {
 	return sysio_table->linkat(fromfd, from, tofd, to, flags);
 }
@@ -164,8 +164,8 @@ static inline int sysio_mkdirat(int dirfd, const char *name, mode_t mode)
 	return sysio_table->mkdirat(dirfd, name, mode);
 }
 
-static inline ssize_t sysio_readlinkat(int dirfd, const char *name, char *p,
-    size_t n)
+static inline ssize_t sysio_readlinkat(
+    int dirfd, const char *name, char *p, size_t n)
 {
 	return sysio_table->readlinkat(dirfd, name, p, n);
 }
@@ -215,8 +215,8 @@ static inline int sysio_clock_gettime(clockid_t clock, struct timespec *ts)
 	return sysio_table->clock_gettime(clock, ts);
 }
 
-static inline int sysio_nanosleep(const struct timespec *ts,
-    struct timespec *left)
+static inline int sysio_nanosleep(
+    const struct timespec *ts, struct timespec *left)
 {
 	return sysio_table->nanosleep(ts, left);
 }

@@ -35,7 +35,8 @@ struct task_count {
 
 enum task_unit {
 	TASK_UNIT_COUNT,
-	TASK_UNIT_BYTES, /* done and total are bytes: rate and sizes are shown */
+	TASK_UNIT_BYTES, /* done and total are bytes: rate and sizes are shown
+			  */
 };
 
 /*
@@ -63,7 +64,10 @@ struct task {
 	atomic_int stop; /* 0, or the number of the signal that asks to stop */
 };
 
-#define TASK_SILENT { .ops = NULL, .ctx = NULL, .stop = 0 }
+#define TASK_SILENT                                 \
+	{                                           \
+		.ops = NULL, .ctx = NULL, .stop = 0 \
+	}
 
 void task_message(struct task *t, enum task_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -17,8 +17,8 @@
 #include "datastore/base/err.h"
 
 /* Append a name as text (without quotes around it). */
-int text_append_name(struct buf *out, const void *name, size_t n,
-    struct err *e);
+int text_append_name(
+    struct buf *out, const void *name, size_t n, struct err *e);
 
 /*
  * The same into a fixed field, cut with "..." if it does not fit: for error
@@ -62,7 +62,7 @@ int text_parse_size(const char *s, uint64_t *ret_bytes, struct err *e);
 int text_parse_duration(const char *s, uint64_t *ret_seconds, struct err *e);
 
 /* A whole decimal number between min and max. */
-int text_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret,
-    struct err *e);
+int text_parse_u64(
+    const char *s, uint64_t min, uint64_t max, uint64_t *ret, struct err *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c): names of ld --wrap */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl*): names of ld --wrap */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
@@ -94,4 +94,4 @@ char *__wrap_strndup(const char *s, size_t n)
 {
 	return is_out() ? NULL : __real_strndup(s, n);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c) */
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl*) */

@@ -101,10 +101,11 @@ static void strike_before(struct call *c)
 
 	switch (c->strike.what) {
 	case FAULT_FAIL:
-		if (closes)
+		if (closes) {
 			c->strike.what = FAULT_FAIL_AFTER;
-		else
+		} else {
 			settle(c, -1, c->strike.error);
+		}
 		break;
 	case FAULT_FAIL_AFTER:
 		/* A stream that nobody gets would leak. */
@@ -558,9 +559,10 @@ uint64_t fault_count(uint64_t calls)
 	uint64_t sum = 0;
 
 	(void)pthread_mutex_lock(&state.lock);
-	for (unsigned i = 0; i < FAULT_CALLS; i++)
+	for (unsigned i = 0; i < FAULT_CALLS; i++) {
 		if ((calls & FAULT_BIT(i)) != 0)
 			sum += state.counts[i];
+	}
 	(void)pthread_mutex_unlock(&state.lock);
 	return sum;
 }

@@ -51,6 +51,7 @@ static void fill_text(struct gen *g, uint8_t *p, size_t n)
 
 		if (len > n)
 			len = n;
+		/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 		memcpy(p, word, len);
 		p += len;
 		n -= len;

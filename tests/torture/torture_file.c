@@ -51,10 +51,11 @@ static int op_read(struct scratch *s, struct err *e)
 
 	buf_release(&s->buf);
 	rc = file_read_at(s->dir, "a", 100, &s->buf, "a", e);
-	if (rc == 0)
+	if (rc == 0) {
 		assert_int_equal(s->buf.len, strlen(OLD));
-	else
+	} else {
 		assert_int_equal(s->buf.len, 0);
+	}
 	return rc;
 }
 
@@ -86,10 +87,11 @@ static int op_open_dir(struct scratch *s, struct err *e)
 	int fd = -7;
 	int rc = file_open_dir(s->dir, "d/e", &fd, "d/e", e);
 
-	if (rc < 0)
+	if (rc < 0) {
 		assert_int_equal(fd, -7);
-	else
+	} else {
 		file_close(&fd);
+	}
 	return rc;
 }
 
@@ -206,10 +208,11 @@ static int op_digest(struct scratch *s, struct err *e)
 	int rc = digest_ctx_new(&c, e);
 
 	(void)s;
-	if (rc < 0)
+	if (rc < 0) {
 		assert_null(c);
-	else
+	} else {
 		rc = digest_ctx_final(c, &d, e);
+	}
 	digest_ctx_free(c);
 	return rc;
 }
@@ -269,9 +272,10 @@ static uint64_t fail_calls(
 			assert_ok(rc, &e);
 			return n - 1;
 		}
-		if (must_fail && !err_is_sys(&e, error))
+		if (must_fail && !err_is_sys(&e, error)) {
 			fail_msg("%s, call %u: returned %d: %s",
 			    operations[op].name, (unsigned)n, rc, e.msg);
+		}
 		if (must_fail)
 			assert_int_equal(rc, ERR_SYS);
 		assert_clean(s);
@@ -306,9 +310,10 @@ static void sweep(struct scratch *s)
 
 		if (strcmp(name, "a") == 0 || strcmp(name, "d") == 0)
 			continue;
-		if (unlinkat(s->dir, name, 0) < 0)
+		if (unlinkat(s->dir, name, 0) < 0) {
 			assert_int_equal(
 			    unlinkat(s->dir, name, AT_REMOVEDIR), 0);
+		}
 	}
 	file_list_free(s->names);
 	s->names = NULL;

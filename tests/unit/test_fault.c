@@ -188,15 +188,15 @@ static void fails_after_the_deed(void **state)
 
 static void leaks_no_descriptor(void **state)
 {
-	static const enum fault_what whats[] = { FAULT_FAIL, FAULT_FAIL_AFTER };
+	static const enum fault_what ways[] = { FAULT_FAIL, FAULT_FAIL_AFTER };
 	int dir = dir_of(state);
 	size_t before = tmpdir_open_fds();
 
-	for (size_t i = 0; i < TEST_COUNT(whats); i++) {
+	for (size_t i = 0; i < TEST_COUNT(ways); i++) {
 		int fd = create(dir, "a");
 
 		fault_add(&(struct fault_rule){ .calls = FAULT_ANY,
-		    .what = whats[i],
+		    .what = ways[i],
 		    .at = 1,
 		    .times = FAULT_FOREVER,
 		    .error = EIO });
@@ -337,9 +337,10 @@ static int run_doomed(int dir, enum fault_what what, uint64_t at)
 		    .what = what,
 		    .at = at,
 		    .times = 1 });
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 3; i++) {
 			if (sysio_write(fd, "x", 1) != 1)
 				_exit(1);
+		}
 		_exit(0);
 	}
 	assert_true(pid > 0);
@@ -425,6 +426,7 @@ static void every_call_is_wired(void **state)
 	failed += sysio_getrandom(p, 1, 0) == -1;
 	assert_int_equal(errno, EXDEV);
 	failed += sysio_closedir(d) == -1;
+	failed += sysio_poll(NULL, 0, 0) == -1;
 	assert_int_equal(failed, FAULT_CALLS);
 	for (unsigned i = 0; i < FAULT_CALLS; i++)
 		assert_int_equal(fault_count(FAULT_BIT(i)), 1);

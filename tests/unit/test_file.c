@@ -27,13 +27,14 @@ static void transfers_survive_short_and_eintr(void **state)
 	gen_seed(&g, 1);
 	gen_fill(&g, GEN_RANDOM, want, sizeof(want));
 	f->fd = openat(f->dir, "a", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
 		fault_add(&(struct fault_rule){ .calls = FAULT_ANY,
 		    .what = i == 0 ? FAULT_FAIL : FAULT_SHORT,
 		    .at = 1 + i,
 		    .times = i == 0 ? 1 : FAULT_FOREVER,
 		    .error = EINTR,
 		    .bytes = 7 });
+	}
 	assert_ok(file_write_fully(f->fd, want, 500, "a", &e), &e);
 	assert_ok(file_pwrite_fully(f->fd, want + 500, 500, 500, "a", &e), &e);
 	assert_ok(file_pread_exact(f->fd, got, 1000, 0, "a", &e), &e);

@@ -118,10 +118,11 @@ static void cuts_what_is_too_long(void **state)
 		memset(c, 0, sizeof(*c));
 		log_line(LOG_LEVEL_INFO, "%.*s", (int)n, text);
 		assert_int_equal(c->text[c->len - 1], '\n');
-		if (c->len != whole)
+		if (c->len != whole) {
 			assert_string_equal(c->text + c->len - 5, "x...\n");
-		else
+		} else {
 			assert_int_equal(c->text[c->len - 2], 'x');
+		}
 	}
 }
 

@@ -30,8 +30,9 @@ static const struct {
 	{ "\364\220\200\200", 4, "\\xf4\\x90\\x80\\x80" }, /* > 10ffff */
 	{ "\302\233", 2, "\\xc2\\x9b" },                   /* C1: CSI */
 	{ "\302\240", 2, "\302\240" },                     /* first behind C1 */
-	{ "\342\200\256x", 4, "\\xe2\\x80\\xaex" },        /* right to left */
-	{ "\342\200\250", 3, "\\xe2\\x80\\xa8" },          /* line separator */
+	/* NOLINTNEXTLINE(misc-misleading-bidirectional): the very thing */
+	{ "\342\200\256x", 4, "\\xe2\\x80\\xaex" }, /* right to left */
+	{ "\342\200\250", 3, "\\xe2\\x80\\xa8" },   /* line separator */
 };
 
 static void shows_names(void **state)
@@ -139,9 +140,10 @@ static void shows_sizes(void **state)
 	char out[TEXT_SIZE_SIZE];
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(sizes); i++)
+	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
 		assert_string_equal(
 		    text_size(out, sizes[i].bytes), sizes[i].shown);
+	}
 }
 
 static void shows_durations(void **state)
@@ -167,9 +169,10 @@ static void shows_durations(void **state)
 	char out[TEXT_DURATION_SIZE];
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(durations); i++)
+	for (size_t i = 0; i < TEST_COUNT(durations); i++) {
 		assert_string_equal(text_duration(out, durations[i].seconds),
 		    durations[i].shown);
+	}
 }
 
 static const struct {
@@ -260,9 +263,10 @@ static void rejects_times(void **state)
 	int64_t epoch = -5;
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++)
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		if (text_parse_time(bad[i], &epoch))
 			fail_msg("'%s' was read", bad[i]);
+	}
 	assert_int_equal(epoch, -5);
 }
 
@@ -273,7 +277,8 @@ static void agrees_with_the_calendar(void **state)
 	char want[TEXT_TIME_SIZE];
 
 	(void)state;
-	for (int64_t day = -365 * 500; day < 365 * 1900; day++) {
+	for (int64_t day = INT64_C(-365) * 500; day < INT64_C(365) * 1900;
+	     day++) {
 		int64_t epoch = day * 86400 + (day & 0xffff);
 		int64_t back = 0;
 		time_t t = epoch;
@@ -326,9 +331,10 @@ static void reads_sizes(void **state)
 		assert_int_equal(bytes, good[i].bytes);
 	}
 	bytes = 77;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++)
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		assert_err(text_parse_size(bad[i], &bytes, &e), &e, ERR_INVALID,
 		    "is no size");
+	}
 	assert_int_equal(bytes, 77);
 }
 
@@ -361,9 +367,10 @@ static void reads_durations(void **state)
 		assert_int_equal(seconds, good[i].seconds);
 	}
 	seconds = 77;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++)
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		assert_err(text_parse_duration(bad[i], &seconds, &e), &e,
 		    ERR_INVALID, "is no duration");
+	}
 	assert_int_equal(seconds, 77);
 }
 
@@ -402,9 +409,10 @@ static void reads_numbers(void **state)
 	    text_parse_u64("18446744073709551615", 0, UINT64_MAX, &v, &e), &e);
 	assert_true(v == UINT64_MAX);
 	v = 77;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++)
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		assert_err(text_parse_u64(bad[i], 5, 100, &v, &e), &e,
 		    ERR_INVALID, "between 5 and 100");
+	}
 	assert_int_equal(v, 77);
 	assert_err(text_parse_u64("a\nb", 5, 100, &v, &e), &e, ERR_INVALID,
 	    "'a\\nb' is no");
