@@ -46,9 +46,10 @@ int blob_encode(struct codec *c, int level, const void *p, size_t n,
 	int rc = 0;
 
 	buf_reset(out);
-	if (n > BLOB_MAX_PLAIN)
+	if (n > BLOB_MAX_PLAIN) {
 		return err_set(e, ERR_LIMIT,
 		    "blob of %zu bytes, want at most %u", n, BLOB_MAX_PLAIN);
+	}
 	/* What can be needed at most, so that nothing is moved meanwhile. */
 	rc = buf_reserve(out, sizeof(header) + n, e);
 	if (rc < 0)
@@ -74,19 +75,22 @@ int blob_identify(const void *raw, size_t n, enum blob_kind *ret, struct err *e)
 {
 	enum blob_kind kind = BLOB_PLAIN;
 
-	if (n < BLOB_HEADER_SIZE)
+	if (n < BLOB_HEADER_SIZE) {
 		return err_set(e, ERR_CORRUPT,
 		    "blob of %zu bytes, want at least %d", n, BLOB_HEADER_SIZE);
+	}
 	while (kind < KINDS && memcmp(raw, kinds[kind].magic, MAGIC_SIZE) != 0)
 		kind++;
-	if (kind == KINDS)
+	if (kind == KINDS) {
 		return err_set(e, ERR_CORRUPT,
 		    "blob with unknown magic %016" PRIx64,
 		    __builtin_bswap64(bytes_get_le64(raw)));
-	if (n < blob_header_size(kind))
+	}
+	if (n < blob_header_size(kind)) {
 		return err_set(e, ERR_CORRUPT,
 		    "%s blob of %zu bytes, want at least %zu", kinds[kind].name,
 		    n, blob_header_size(kind));
+	}
 	*ret = kind;
 	return 0;
 }
@@ -103,11 +107,12 @@ int blob_check(const void *raw, size_t n, enum blob_kind *ret, struct err *e)
 		return rc;
 	said = bytes_get_le32(p + CRC_AT);
 	is = crc_of(p + blob_header_size(kind), n - blob_header_size(kind));
-	if (is != said)
+	if (is != said) {
 		return err_set(e, ERR_CORRUPT,
 		    "%s blob of %zu bytes has CRC %08" PRIx32
 		    ", its header says %08" PRIx32,
 		    kinds[kind].name, n, is, said);
+	}
 	*ret = kind;
 	return 0;
 }
@@ -123,16 +128,18 @@ int blob_decode(struct codec *c, const void *raw, size_t n, size_t limit,
 	rc = blob_check(raw, n, &kind, e);
 	if (rc < 0)
 		return rc;
-	if (blob_is_encrypted(kind))
+	if (blob_is_encrypted(kind)) {
 		return err_set(e, ERR_UNSUPPORTED,
 		    "%s blob can not be read without its key",
 		    kinds[kind].name);
+	}
 	data = (const uint8_t *)raw + BLOB_HEADER_SIZE;
 	n -= BLOB_HEADER_SIZE;
 	if (kind == BLOB_ZSTD)
 		return codec_expand(c, data, n, limit, out, e);
-	if (n > limit)
+	if (n > limit) {
 		return err_set(e, ERR_LIMIT,
 		    "plain blob holds %zu bytes, want at most %zu", n, limit);
+	}
 	return buf_append(out, data, n, e);
 }

@@ -369,12 +369,14 @@ size_t chunker_scan(
 		hash_bytes(c, p + at, warm);
 		at += warm;
 	}
-	if (at < n && c->len < c->avg)
+	if (at < n && c->len < c->avg) {
 		at += hash_to_cut(c, c->mask_early, p + at,
 		    bytes_until(c, c->avg, n - at), &cut);
-	if (at < n && !cut)
+	}
+	if (at < n && !cut) {
 		at += hash_to_cut(c, c->mask_late, p + at,
 		    bytes_until(c, c->max, n - at), &cut);
+	}
 	if (c->len == c->max)
 		cut = true;
 	if (cut)

@@ -52,10 +52,11 @@ int codec_compress(struct codec *c, int level, const void *p, size_t n,
 	size_t got = 0;
 	int rc = 0;
 
-	if (level < COMPRESS_LEVEL_MIN || level > COMPRESS_LEVEL_MAX)
+	if (level < COMPRESS_LEVEL_MIN || level > COMPRESS_LEVEL_MAX) {
 		return err_set(e, ERR_INVALID,
 		    "compression level %d, want %d to %d", level,
 		    COMPRESS_LEVEL_MIN, COMPRESS_LEVEL_MAX);
+	}
 	/* Nothing is smaller than no byte or one. */
 	if (n < 2) {
 		*ret_smaller = false;
@@ -71,9 +72,10 @@ int codec_compress(struct codec *c, int level, const void *p, size_t n,
 
 		if (code == ZSTD_error_memory_allocation)
 			return err_nomem(e);
-		if (code != ZSTD_error_dstSize_tooSmall)
+		if (code != ZSTD_error_dstSize_tooSmall) {
 			return err_set(e, ERR_INVALID, "compress: %s",
 			    ZSTD_getErrorName(got));
+		}
 		*ret_smaller = false;
 		return 0;
 	}
@@ -155,10 +157,11 @@ static int expand_sized(struct codec *c, const void *p, size_t n, size_t size,
 
 	if (rc == 0)
 		rc = expand_into(c, p, n, size, out, &full, e);
-	if (rc == 0 && full)
+	if (rc == 0 && full) {
 		rc = err_set(e, ERR_CORRUPT,
 		    "zstd data expands to more than the %zu bytes it says",
 		    size);
+	}
 	return rc;
 }
 
@@ -212,21 +215,23 @@ static int expand_frame(struct codec *c, const uint8_t *p, size_t n,
 	size_t used = 0;
 	int rc = 0;
 
-	if (!is_frame(p, n))
+	if (!is_frame(p, n)) {
 		return err_set(e, ERR_CORRUPT,
 		    "zstd data: %zu bytes that are no frame", n);
+	}
 	used = ZSTD_findFrameCompressedSize(p, n);
 	if (ZSTD_isError(used))
 		return corrupt(e, used);
 	size = ZSTD_getFrameContentSize(p, n);
 	if (size == ZSTD_CONTENTSIZE_ERROR)
 		return err_set(e, ERR_CORRUPT, "zstd data: no frame header");
-	if (size == ZSTD_CONTENTSIZE_UNKNOWN)
+	if (size == ZSTD_CONTENTSIZE_UNKNOWN) {
 		rc = expand_unsized(c, p, used, most, out, e);
-	else if (size > most - out->len)
+	} else if (size > most - out->len) {
 		rc = too_large(e, most - out->len);
-	else
+	} else {
 		rc = expand_sized(c, p, used, (size_t)size, most, out, e);
+	}
 	if (rc == 0)
 		*ret_used = used;
 	return rc;

@@ -21,10 +21,11 @@ int store_insert(struct store *s, const struct digest *d, const void *raw,
     struct err *e)
 {
 	/* One that is only a header would never be a hit. */
-	if (n <= BLOB_HEADER_SIZE || n > CHUNK_MAX_FILE)
+	if (n <= BLOB_HEADER_SIZE || n > CHUNK_MAX_FILE) {
 		return err_set(e, ERR_INVALID,
 		    "chunk of %zu bytes, want more than %d and at most %u", n,
 		    BLOB_HEADER_SIZE, CHUNK_MAX_FILE);
+	}
 	return s->ops->insert(s, d, raw, n, opts, ret, e);
 }
 

@@ -10,12 +10,6 @@
 #include "datastore/locks.h"
 #include "datastore/store_fs_internal.h"
 
-/* From this many chunks on it pays to open their directory (measured). */
-#define OPEN_FROM 2
-
-#define BAD_SUFFIX ".0.bad"
-#define BAD_DIGIT_AT 1
-
 void store_fs_prefix_name(unsigned prefix, char out[STORE_PREFIX_SIZE])
 {
 	static const char digits[] = "0123456789abcdef";
@@ -36,7 +30,8 @@ const char *store_fs_shown(
 		len = STORE_SHOWN_SIZE - 2 - rel_len;
 	memcpy(out, s->shown, len);
 	out[len] = '/';
-	memcpy(out + len + 1, rel, rel_len + 1);
+	memcpy(out + len + 1, rel, rel_len);
+	out[len + 1 + rel_len] = '\0';
 	return out;
 }
 
@@ -56,15 +51,17 @@ static int check_prefix_stat(const struct store_fs *s, const struct statx *st,
 {
 	char shown[STORE_SHOWN_SIZE];
 
-	if (!S_ISDIR(st->stx_mode))
+	if (!S_ISDIR(st->stx_mode)) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is a symbolic link or a file, want a directory",
 		    store_fs_shown(s, name, shown));
+	}
 	if (st->stx_dev_major != s->chunks_st.stx_dev_major ||
-	    st->stx_dev_minor != s->chunks_st.stx_dev_minor)
+	    st->stx_dev_minor != s->chunks_st.stx_dev_minor) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is on another device than '%s', want it on the same",
 		    store_fs_shown(s, name, shown), s->shown);
+	}
 	return 0;
 }
 
@@ -145,13 +142,15 @@ int store_fs_open_prefix(
 		*ret_fd = -1;
 		return 0;
 	}
-	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is a symbolic link or a file, want a directory",
 		    store_fs_shown(s, name, shown));
-	if (fd < 0)
+	}
+	if (fd < 0) {
 		return err_sys(
 		    e, "open directory '%s'", store_fs_shown(s, name, shown));
+	}
 	if (anew || !is_known_sound(s, prefix)) {
 		rc = file_stat_fd(fd, &st, store_fs_shown(s, name, shown), e);
 		if (rc == 0)
@@ -246,10 +245,11 @@ int store_fs_touch_hit(struct store_fs *s, const char *rel, const char *shown,
 		*e = failure;
 		return rc;
 	}
-	if (rc < 0)
+	if (rc < 0) {
 		*ret = STORE_FS_DENIED;
-	else
+	} else {
 		*ret = found ? STORE_FS_TOUCHED : STORE_FS_GONE;
+	}
 	return 0;
 }
 
@@ -314,10 +314,11 @@ static int store_fs_load(
 		e->code = ERR_CORRUPT;
 		return ERR_CORRUPT;
 	}
-	if (rc == 0 && raw->len == 0)
+	if (rc == 0 && raw->len == 0) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is empty, want at least %d bytes", at.shown,
 		    BLOB_HEADER_SIZE);
+	}
 	return rc;
 }
 
@@ -330,9 +331,10 @@ static int store_fs_stat(struct store *base, const struct digest *d,
 	bool found = false;
 	int rc = find_place(s, d, &at, &found, e);
 
-	if (rc == 0 && found)
+	if (rc == 0 && found) {
 		rc = file_stat_at(
 		    s->chunks_fd, at.rel, &st, &found, at.shown, e);
+	}
 	if (rc < 0)
 		return rc;
 	if (found)
@@ -368,141 +370,6 @@ struct store_entry store_fs_entry(enum store_kind kind, const struct digest *d,
 		.mtime = clock_from_statx(&st->stx_mtime),
 		.ctime = clock_from_statx(&st->stx_ctime),
 	};
-}
-
-/*
- * A mark that fails ends a GC run, so its message has to be enough to act on:
- * whose the file is, and what makes it the store's.
- */
-static int explain_touch(
-    const struct store_fs *s, const char *rel, struct err *e)
-{
-	char shown[STORE_SHOWN_SIZE];
-	struct err ignored = ERR_INIT;
-	struct statx st;
-	bool found = false;
-	int error = e->sys_errno;
-
-	store_fs_shown(s, rel, shown);
-	if (e->code != ERR_SYS) {
-		err_prefix(e, "touch '%s'", shown);
-		return e->code;
-	}
-	if (!store_fs_is_denied(e) ||
-	    file_stat_at(s->chunks_fd, rel, &st, &found, shown, &ignored) < 0 ||
-	    !found) {
-		errno = error;
-		return err_sys(e, "touch '%s'", shown);
-	}
-	errno = error;
-	return err_sys(e,
-	    "touch '%s', which belongs to %u:%u, not to %u:%u (as root: chown "
-	    "-R %u:%u '%s')",
-	    shown, st.stx_uid, st.stx_gid, s->chunks_st.stx_uid,
-	    s->chunks_st.stx_gid, s->chunks_st.stx_uid, s->chunks_st.stx_gid,
-	    s->shown);
-}
-
-/*
- * Mark one chunk.  dirfd is .chunks or the chunk's prefix directory.  No lock:
- * whoever removes chunks is the one who marks.
- */
-static int touch_at(struct store_fs *s, int dirfd, const struct digest *d,
-    enum store_touched *ret, struct err *e)
-{
-	char rel[STORE_CHUNK_PATH_SIZE + sizeof(BAD_SUFFIX)];
-	const char *name =
-	    dirfd == s->chunks_fd ? rel : rel + STORE_PREFIX_SIZE;
-	char *suffix = rel + STORE_CHUNK_PATH_SIZE - 1;
-	enum store_touched what = STORE_TOUCHED;
-	bool found = false;
-	int rc = 0;
-
-	store_chunk_path(d, rel);
-	rc = file_touch_at(dirfd, name, &found, rel, e);
-	if (rc < 0)
-		return explain_touch(s, rel, e);
-	if (!found) {
-		what = STORE_MISSING;
-		memcpy(suffix, BAD_SUFFIX, sizeof(BAD_SUFFIX));
-		for (unsigned i = 0; i < STORE_BAD_COPIES; i++) {
-			suffix[BAD_DIGIT_AT] = (char)('0' + i);
-			rc = file_touch_at(dirfd, name, &found, rel, e);
-			if (rc < 0)
-				return explain_touch(s, rel, e);
-			if (found)
-				what = STORE_ONLY_BAD;
-		}
-	}
-	*ret = what;
-	return 0;
-}
-
-static int store_fs_touch(struct store *base, const struct digest *d,
-    enum store_touched *ret, struct err *e)
-{
-	struct store_fs *s = store_fs_of(base);
-	bool found = false;
-	int rc = store_fs_check_prefix(s, digest_prefix(d), &found, e);
-
-	if (rc < 0)
-		return rc;
-	if (!found) {
-		*ret = STORE_MISSING;
-		return 0;
-	}
-	return touch_at(s, s->chunks_fd, d, ret, e);
-}
-
-/* All digests of a batch that lie in one prefix. */
-static int touch_prefix(struct store_fs *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct err *e)
-{
-	enum store_touched what = STORE_MISSING;
-	bool found = false;
-	int dirfd = s->chunks_fd;
-	int fd = -1;
-	int rc = 0;
-
-	if (n >= OPEN_FROM) {
-		rc = store_fs_open_prefix(s, digest_prefix(d), false, &fd, e);
-		found = fd >= 0;
-		dirfd = fd;
-	} else {
-		rc = store_fs_check_prefix(s, digest_prefix(d), &found, e);
-	}
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		if (found)
-			rc = touch_at(s, dirfd, &d[i], &what, e);
-		if (rc == 0)
-			rc = fn(ctx, &d[i], what, e);
-	}
-	file_close(&fd);
-	return rc;
-}
-
-static int store_fs_touch_batch(struct store *base, const struct digest *d,
-    size_t n, store_touch_fn fn, void *ctx, struct task *task, struct err *e)
-{
-	struct store_fs *s = store_fs_of(base);
-	size_t first = 0;
-	int rc = 0;
-
-	while (first < n) {
-		size_t end = first + 1;
-
-		while (end < n &&
-		    digest_prefix(&d[end]) == digest_prefix(&d[first]))
-			end++;
-		rc = task_check(task, e);
-		if (rc == 0)
-			rc =
-			    touch_prefix(s, d + first, end - first, fn, ctx, e);
-		if (rc < 0)
-			return rc;
-		first = end;
-	}
-	return 0;
 }
 
 static void store_fs_close(struct store *base)
@@ -560,11 +427,9 @@ out:
 	return rc;
 }
 
-void store_fs_set_waiting(struct store *base,
-    void (*waiting)(void *ctx, struct task *task), void *ctx)
+void store_fs_set_waiting(
+    struct store *s, void (*waiting)(void *ctx, struct task *task), void *ctx)
 {
-	struct store_fs *s = store_fs_of(base);
-
-	s->waiting = waiting;
-	s->waiting_ctx = ctx;
+	store_fs_of(s)->waiting = waiting;
+	store_fs_of(s)->waiting_ctx = ctx;
 }

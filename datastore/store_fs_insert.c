@@ -164,18 +164,20 @@ static int look(struct put *p, enum step *ret, struct err *e)
 		*ret = STEP_GONE;
 		return 0;
 	}
-	if (!S_ISREG(st.stx_mode))
+	if (!S_ISREG(st.stx_mode)) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is of file type %#o, want a regular file", p->shown,
 		    st.stx_mode & (unsigned)S_IFMT);
+	}
 	if (!p->opts->known_bad && store_fs_looks_sound(&st))
 		rc = store_fs_touch_hit(p->s, p->name, p->shown, &hit, e);
 	if (rc < 0)
 		return rc;
-	if (hit == STORE_FS_DENIED)
+	if (hit == STORE_FS_DENIED) {
 		*ret = STEP_REPLACE;
-	else
+	} else {
 		*ret = hit == STORE_FS_TOUCHED ? STEP_HIT : STEP_GONE;
+	}
 	return 0;
 }
 
@@ -212,18 +214,20 @@ static int name_exclusive(
 		return rc;
 	rc = look(p, &step, e);
 	if (rc == 0 && step != STEP_HIT) {
-		if (sysio_renameat2(fd, p->tmp, fd, p->name, 0) == 0)
+		if (sysio_renameat2(fd, p->tmp, fd, p->name, 0) == 0) {
 			p->have_tmp = false;
-		else
+		} else {
 			rc = err_sys(e, "rename to '%s'", p->shown);
+		}
 	}
 	store_fs_unlock(p->s, &hold);
 	if (rc < 0)
 		return rc;
-	if (step == STEP_HIT)
+	if (step == STEP_HIT) {
 		*ret = STORE_HIT;
-	else
+	} else {
 		*ret = step == STEP_REPLACE ? STORE_REPLACED : STORE_NEW;
+	}
 	return 0;
 }
 
@@ -236,10 +240,11 @@ static int give_name(struct put *p, enum store_inserted *ret, struct err *e)
 	while (step == STEP_GONE) {
 		int rc = 0;
 
-		if (tries == NAME_TRIES)
+		if (tries == NAME_TRIES) {
 			return err_set(e, ERR_BUSY,
 			    "'%s' was made and removed by others %d times",
 			    p->shown, tries);
+		}
 		tries++;
 		rc = name_shared(p, &step, e);
 		if (rc < 0)
@@ -258,9 +263,10 @@ static int sync_names(struct put *p, struct err *e)
 	int rc =
 	    store_fs_open_prefix(p->s, digest_prefix(p->digest), false, &fd, e);
 
-	if (rc == 0 && fd < 0)
+	if (rc == 0 && fd < 0) {
 		rc = err_set(e, ERR_NOTFOUND,
 		    "directory of '%s' does not exist any more", p->shown);
+	}
 	if (rc == 0)
 		rc = file_sync(fd, p->shown, e);
 	if (rc == 0 && p->made_prefix)

@@ -2,7 +2,8 @@
 /*
  * store_fs_internal: what the files of the file system store share.
  *
- *     store_fs.c         prefix directories, locks, reading, touching
+ *     store_fs.c         prefix directories, locks, reading, reuse
+ *     store_fs_touch.c   the mark: touch, touch_batch
  *     store_fs_insert.c  insert
  *     store_fs_scan.c    scan, sweep, quarantine
  */
@@ -108,7 +109,11 @@ int store_fs_touch_hit(struct store_fs *s, const char *rel, const char *shown,
 struct store_entry store_fs_entry(enum store_kind kind, const struct digest *d,
     const char *name, const struct statx *st);
 
-/* The rest of store_ops. */
+/* What store_ops has of the other files. */
+int store_fs_touch(struct store *base, const struct digest *d,
+    enum store_touched *ret, struct err *e);
+int store_fs_touch_batch(struct store *base, const struct digest *d, size_t n,
+    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
 int store_fs_insert(struct store *base, const struct digest *d, const void *raw,
     size_t n, const struct store_insert_opts *opts, enum store_inserted *ret,
     struct err *e);

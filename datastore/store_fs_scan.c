@@ -109,9 +109,10 @@ static bool is_old(
 {
 	filetime ctime = clock_from_statx(&st->stx_ctime);
 
-	if (v->kind == STORE_TMP)
+	if (v->kind == STORE_TMP) {
 		return clock_from_statx(&st->stx_mtime) < cutoff &&
 		    ctime < cutoff;
+	}
 	return clock_from_statx(&st->stx_atime) < cutoff &&
 	    (!v->by_ctime || ctime < cutoff);
 }
@@ -145,10 +146,11 @@ static int sweep_one(const struct sweep *w, unsigned prefix,
 	victim_shown(w, prefix, v->name, shown);
 	/* A name that is not what its kind says is not ours to remove. */
 	if (v->kind == STORE_OTHER ||
-	    store_name_kind(v->name, prefix, &d) != v->kind)
+	    store_name_kind(v->name, prefix, &d) != v->kind) {
 		return err_set(e, ERR_INVALID,
 		    "'%s' can not be swept: its name is of another kind",
 		    shown);
+	}
 	rc = stat_afresh(w->fd, v->name, &st, &found, shown, e);
 	if (rc < 0)
 		return rc;
@@ -198,10 +200,11 @@ int store_fs_sweep(struct store *base, unsigned prefix, filetime cutoff,
 	}
 	rc = store_fs_open_prefix(w.s, prefix, true, &w.fd, e);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		if (w.fd >= 0)
+		if (w.fd >= 0) {
 			rc = sweep_one(&w, prefix, &v[i], e);
-		else
+		} else {
 			v[i].outcome = STORE_VICTIM_GONE;
+		}
 	}
 	file_close(&w.fd);
 	store_fs_unlock(w.s, &hold);
@@ -214,8 +217,8 @@ int store_fs_sweep(struct store *base, unsigned prefix, filetime cutoff,
 static int is_same_file(int fd, int dirfd, const char *name, bool *ret,
     const char *shown, struct err *e)
 {
-	struct statx open_st;
-	struct statx name_st;
+	struct statx open_st = { 0 };
+	struct statx name_st = { 0 };
 	bool found = false;
 	int rc = 0;
 
