@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,7 +15,7 @@
 #include "tests/support/tmpdir.h"
 
 #define LINE_BYTES 4096
-#define FILE_BYTES (1024 * 1024)
+#define FILE_BYTES ((size_t)1 << 20)
 
 struct fixture {
 	struct tmpdir dir;
@@ -189,32 +190,47 @@ static void test_bad(void **state)
 	assert_string_equal(buf_cstr(&f->seen, &f->e), "1 [a|]\n");
 }
 
-/* A line of n bytes, `[a]` before it. */
+/* Put start, then fill up to n bytes. */
+static void append_filled(
+    struct fixture *f, struct buf *b, const char *start, size_t n, char fill)
+{
+	assert_ok(buf_append_str(b, start, &f->e), &f->e);
+	for (size_t i = strlen(start); i < n; i++)
+		assert_ok(buf_append(b, &fill, 1, &f->e), &f->e);
+}
+
+/* A line of n bytes, with `[a]` before and `l = w` behind it. */
 static int read_long_line(
     struct fixture *f, const char *start, size_t n, char fill)
 {
-	char text[LINE_BYTES + 64];
-	size_t at = 4 + strlen(start);
+	struct buf text = BUF_INIT;
+	int rc = 0;
 
-	memcpy(text, "[a]\n", 4);
-	memcpy(text + 4, start, strlen(start));
-	memset(text + at, fill, n - strlen(start));
-	memcpy(text + 4 + n, "\nl = w\n", 7);
-	return read_bytes(f, text, 4 + n + 7);
+	assert_ok(buf_append_str(&text, "[a]\n", &f->e), &f->e);
+	append_filled(f, &text, start, n, fill);
+	assert_ok(buf_append_str(&text, "\nl = w\n", &f->e), &f->e);
+	rc = read_bytes(f, text.data, text.len);
+	buf_release(&text);
+	return rc;
 }
 
 static void test_long_lines(void **state)
 {
 	static const char *const starts[] = { "k = ", "; ", "\t" };
 	struct fixture *f = *state;
-	char want[LINE_BYTES + 64];
+	struct buf want = BUF_INIT;
+	bool same = false;
 
 	/* libinih itself would cut at 200. */
 	assert_ok(read_long_line(f, "k = ", LINE_BYTES, 'x'), &f->e);
-	memcpy(want, "1 [a|]\n2 a||k=", 14);
-	memset(want + 14, 'x', LINE_BYTES - 4);
-	memcpy(want + 14 + LINE_BYTES - 4, "\n3 a||l=w\n", 11);
-	assert_string_equal(buf_cstr(&f->seen, &f->e), want);
+	assert_ok(buf_append_str(&want, "1 [a|]\n", &f->e), &f->e);
+	append_filled(
+	    f, &want, "2 a||k=", strlen("2 a||k=") + LINE_BYTES - 4, 'x');
+	assert_ok(buf_append_str(&want, "\n3 a||l=w\n", &f->e), &f->e);
+	same = want.len == f->seen.len &&
+	    memcmp(want.data, f->seen.data, want.len) == 0;
+	buf_release(&want);
+	assert_true(same);
 
 	assert_ok(read_long_line(f, "; ", LINE_BYTES, 'x'), &f->e);
 	assert_string_equal(buf_cstr(&f->seen, &f->e), "1 [a|]\n3 a||l=w\n");

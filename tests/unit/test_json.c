@@ -302,8 +302,8 @@ static void test_real(void **state)
 	/* What others wrote keeps its value, in as few digits as it takes. */
 	f->e = (struct err)ERR_INIT;
 	parse(f, "[{\"a\":[0.30000000000000004]},0.5]");
-	assert_string_equal(dump(f, f->v, JS_COMPACT),
-	    "[{\"a\":[0.30000000000000004]},0.5]");
+	assert_string_equal(
+	    dump(f, f->v, JS_COMPACT), "[{\"a\":[0.30000000000000004]},0.5]");
 	parse(f, "[0.1234567890123456,0.5]");
 	assert_string_equal(
 	    dump(f, f->v, JS_COMPACT), "[0.1234567890123456,0.5]");

@@ -182,9 +182,10 @@ static void test_unlock_order(void **state)
 			assert_true(try_lock(f, byte, mode));
 		for (size_t k = 0; k < 3; k++) {
 			lockfile_unlock(f->lf, order[k], mode);
-			for (size_t m = 0; m < 3; m++)
+			for (size_t m = 0; m < 3; m++) {
 				assert_int_equal(
 				    foreign_gets(f, order[m], F_WRLCK), m <= k);
+			}
 		}
 	}
 }

@@ -205,13 +205,13 @@ static void test_wait_says(void **state)
 	foreign_start(f->dir.fd, LOCK_NAME, &exclusive_7, &h);
 	fault_install();
 	fault_set_hooks(&hooks);
-	/* Said at 5 s, so not in a wait of 4. */
+	/* Said at 5 s: not in a wait of 4, once in one of 7. */
 	rc = lockfile_wait(
 	    f->lf, 7, LOCK_SHARED, 4000, &f->task, say, &said, &f->e);
 	assert_err(rc, &f->e, ERR_BUSY, "is held");
 	assert_int_equal(said.times, 0);
 	rc = lockfile_wait(
-	    f->lf, 7, LOCK_SHARED, 20000, &f->task, say, &said, &f->e);
+	    f->lf, 7, LOCK_SHARED, 7000, &f->task, say, &said, &f->e);
 	assert_err(rc, &f->e, ERR_BUSY, "is held");
 	assert_int_equal(said.times, 1);
 	assert_ptr_equal(said.task, &f->task);
@@ -373,9 +373,9 @@ static void test_slow_kernel(void **state)
 	lockfile_unlock(f->lf, 8, LOCK_EXCLUSIVE);
 	assert_int_equal(pthread_create(&answerer, NULL, answer_soon, &k), 0);
 	assert_true(try_lock(f, 7, LOCK_EXCLUSIVE));
-	assert_false(foreign_gets(f, 7, F_RDLCK));
 	(void)pthread_join(unlocker, NULL);
 	(void)pthread_join(answerer, NULL);
+	assert_false(foreign_gets(f, 7, F_RDLCK));
 	(void)sem_destroy(&k.asked);
 	(void)sem_destroy(&k.answer);
 }
@@ -422,9 +422,10 @@ static void test_threads(void **state)
 	struct stress s = { .f = f };
 	pthread_t threads[STRESS_THREADS];
 
-	for (size_t i = 0; i < STRESS_THREADS; i++)
+	for (size_t i = 0; i < STRESS_THREADS; i++) {
 		assert_int_equal(
 		    pthread_create(&threads[i], NULL, stress, &s), 0);
+	}
 	for (size_t i = 0; i < STRESS_THREADS; i++)
 		(void)pthread_join(threads[i], NULL);
 	assert_int_equal(atomic_load(&s.failures), 0);

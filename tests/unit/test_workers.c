@@ -29,7 +29,7 @@ struct job {
 
 	uint64_t slow_at; /* this item takes its time */
 	uint64_t fail_at;
-	uint64_t fail_too_at;
+	uint64_t fail_from; /* this one and all behind it */
 	uint64_t fail_retire_at;
 	bool fail_init;
 	atomic_bool hold; /* no work ends */
@@ -40,6 +40,7 @@ struct job {
 	atomic_uint at_work;
 	atomic_uint at_work_most;
 	uint64_t retired; /* in the owner's thread */
+	uint64_t retire_calls;
 	pthread_t owner;
 	bool wrong; /* a check of retire failed */
 };
@@ -80,7 +81,7 @@ static int job_work(void *ctx, void *local, void *p, struct err *e)
 	while (atomic_load(&job->hold))
 		clock_sleep_ms(1);
 	slot->square = local == NULL ? 0 : slot->item * slot->item;
-	if (slot->item == job->fail_at || slot->item == job->fail_too_at) {
+	if (slot->item == job->fail_at || slot->item >= job->fail_from) {
 		rc = err_set(
 		    e, ERR_CORRUPT, "item %u is bad", (unsigned)slot->item);
 	}
@@ -93,6 +94,7 @@ static int job_retire(void *ctx, void *p, struct err *e)
 	struct job *job = ctx;
 	const struct slot *slot = p;
 
+	job->retire_calls++;
 	if (slot->item != job->retired ||
 	    slot->square != slot->item * slot->item ||
 	    !pthread_equal(pthread_self(), job->owner))
@@ -120,7 +122,7 @@ static int setup(void **state)
 		job->pointers[i] = &job->slots[i];
 	job->slow_at = NOWHERE;
 	job->fail_at = NOWHERE;
-	job->fail_too_at = NOWHERE;
+	job->fail_from = NOWHERE;
 	job->fail_retire_at = NOWHERE;
 	job->owner = pthread_self();
 	*state = job;
@@ -239,7 +241,7 @@ static void test_first_error_wins(void **state)
 
 	job->slow_at = 3;
 	job->fail_at = 3;
-	job->fail_too_at = 5;
+	job->fail_from = 5;
 	start(job);
 	assert_err(submit(job, 50), &job->e, ERR_CORRUPT, "item 3 is bad");
 	assert_int_equal(job->retired, 3);
@@ -277,6 +279,27 @@ static void test_get_tells_early(void **state)
 	assert_int_equal(job->retired, 0);
 }
 
+/* Item 1 has failed while item 0 is still at work: get waits for 0. */
+static void test_get_goes_to_failure(void **state)
+{
+	struct job *job = *state;
+	void *p = NULL;
+
+	job->slow_at = 0;
+	job->fail_at = 1;
+	start(job);
+	assert_ok(submit(job, 2), &job->e);
+	await(&job->begun, 2);
+	while (atomic_load(&job->at_work) > 1)
+		clock_sleep_ms(1);
+	/* From the end of work() to its result being noted. */
+	clock_sleep_ms(20);
+	assert_err(workers_get(job->w, &p, &job->e), &job->e, ERR_CORRUPT,
+	    "item 1 is bad");
+	assert_int_equal(job->retired, 1);
+	assert_null(p);
+}
+
 static void test_retire_fails(void **state)
 {
 	struct job *job = *state;
@@ -289,6 +312,27 @@ static void test_retire_fails(void **state)
 	assert_err(workers_finish(job->w, &job->e), &job->e, ERR_LIMIT,
 	    "no room for this");
 	assert_int_equal(job->retired, 4);
+	/* It is remembered, not tried again. */
+	assert_int_equal(job->retire_calls, 5);
+}
+
+/* Three are at work when the first fails: the others are not begun. */
+static void test_none_begun_after(void **state)
+{
+	struct job *job = *state;
+
+	atomic_store(&job->hold, true);
+	job->fail_from = 0;
+	start(job);
+	assert_ok(submit(job, SLOTS), &job->e);
+	await(&job->at_work, THREADS);
+	atomic_store(&job->hold, false);
+	assert_err(workers_finish(job->w, &job->e), &job->e, ERR_CORRUPT,
+	    "item 0 is bad");
+	workers_free(job->w);
+	job->w = NULL;
+	assert_int_equal(atomic_load(&job->begun), THREADS);
+	assert_int_equal(job->retire_calls, 0);
 }
 
 static void test_init_fails(void **state)
@@ -413,7 +457,7 @@ static void test_stress_failure(void **state)
 		job->next = 0;
 		job->retired = 0;
 		job->fail_at = i % 17;
-		job->fail_too_at = i % 17 + 1 + i % 3;
+		job->fail_from = i % 17 + 1 + i % 3;
 		start(job);
 		rc = submit(job, 40);
 		assert_true(rc < 0);
@@ -438,7 +482,9 @@ int main(void)
 		TEST(test_bounded),
 		TEST(test_first_error_wins),
 		TEST(test_get_tells_early),
+		TEST(test_get_goes_to_failure),
 		TEST(test_retire_fails),
+		TEST(test_none_begun_after),
 		TEST(test_init_fails),
 		TEST(test_free_drops),
 		TEST(test_threads_are_ours),
