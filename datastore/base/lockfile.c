@@ -260,10 +260,13 @@ static int open_lock_file(
     int dirfd, const char *name, int *ret_fd, const char *shown, struct err *e)
 {
 	struct statx st;
-	int fd = sysio_openat(dirfd, name,
-	    O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 	int rc = 0;
+	int fd = -1;
 
+	do {
+		fd = sysio_openat(dirfd, name,
+		    O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+	} while (fd < 0 && errno == EINTR);
 	if (fd < 0 && errno == ENOENT)
 		return err_set(e, ERR_NOTFOUND, "'%s' does not exist", shown);
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR)) {

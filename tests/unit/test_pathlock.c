@@ -294,13 +294,18 @@ static void test_interrupted(void **state)
 	int fd = -1;
 
 	fault_install();
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_OPENAT),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = 2,
+	    .error = EINTR });
 	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_FLOCK),
 	    .what = FAULT_FAIL,
 	    .at = 1,
 	    .times = 2,
 	    .error = EINTR });
 	assert_ok(take(f, "snap", LOCK_EXCLUSIVE, 0, &fd), &f->e);
-	assert_int_equal(fault_hits(), 2);
+	assert_int_equal(fault_hits(), 4);
 	file_close(&fd);
 }
 
