@@ -72,6 +72,24 @@ static void grows_and_keeps(void **state)
 	assert_memory_equal(b->data, want, sizeof(want));
 }
 
+/* A step that just fits, or just not, into twice the room. */
+static void grows_by_steps(void **state)
+{
+	static const uint8_t bytes[300] = { 0 };
+	struct buf *b = *state;
+	struct err e = ERR_INIT;
+
+	for (size_t first = 0; first < 66; first++) {
+		for (size_t step = 60; step < sizeof(bytes); step++) {
+			buf_release(b);
+			assert_ok(buf_append(b, bytes, first, &e), &e);
+			assert_ok(buf_append(b, bytes, step, &e), &e);
+			assert_int_equal(b->len, first + step);
+			assert_true(b->len <= b->cap);
+		}
+	}
+}
+
 static void formats_at_every_fill(void **state)
 {
 	struct buf *b = *state;
@@ -156,6 +174,7 @@ int main(void)
 		TEST(is_empty_at_first),
 		TEST(appends_what_is_given),
 		TEST(grows_and_keeps),
+		TEST(grows_by_steps),
 		TEST(formats_at_every_fill),
 		TEST(cstr_adds_nothing),
 		TEST(reset_keeps_memory),
