@@ -46,11 +46,19 @@ size_t damage_count(const struct damage *d); /* damaged now, healed not */
 const struct digest *damage_at(const struct damage *d, size_t i,
     enum damage_state *ret_state);
 
-/* Append; fails where .cairn is missing (datastore_ensure_cairn first). */
+/*
+ * Append, durably; fails where .cairn is missing (datastore_ensure_cairn
+ * first).  damage_append_all: n of them with one write and one fsync per 1024.
+ */
 int damage_append(struct datastore *ds, const struct digest *digest,
     enum damage_state state, struct err *e);
+int damage_append_all(struct datastore *ds, const struct digest *digests,
+    size_t n, enum damage_state state, struct err *e);
 
-/* Rewrite with one line per digest that is damaged now. */
+/*
+ * Rewrite with one line per digest that is damaged now, with the time of its
+ * last event.  Sessions notice by the other inode and read it anew.
+ */
 int damage_compact(struct datastore *ds, struct err *e);
 
 #endif

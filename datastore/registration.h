@@ -28,9 +28,11 @@
 
 struct registration;
 
+#define REGISTRATION_HOST_SIZE 65
+
 struct registration_info {
 	char uuid[DATASTORE_ID_SIZE];
-	char host[65];
+	char host[REGISTRATION_HOST_SIZE];
 	char machine_id[DATASTORE_ID_SIZE];
 	char boot_id[DATASTORE_ID_SIZE];
 	int64_t pid;
@@ -41,6 +43,10 @@ struct registration_info {
 	bool live;
 	bool damaged; /* unreadable content: live, start unknown (INT64_MIN) */
 };
+
+/* The name and the id by which this machine is known in `.cairn`. */
+void registration_this_machine(char host[REGISTRATION_HOST_SIZE],
+    char machine_id[DATASTORE_ID_SIZE]);
 
 /* command: what is run, for people ("push"). */
 int registration_new(struct datastore *ds, const char *command,
@@ -69,6 +75,18 @@ int registration_check(struct registration *r, struct err *e);
 void registration_free(struct registration *r);
 
 /*
+ * Drop the lock and leave the file, which is dead from now on: the next
+ * cleaner removes the snapshot that it names, which the session could not.
+ * NULL is allowed.
+ */
+void registration_abandon(struct registration *r);
+
+/* Who that is, for people: "push of host/a (host web1, pid 42)". */
+#define REGISTRATION_TEXT_SIZE 512
+const char *registration_text(const struct registration_info *info,
+    char out[REGISTRATION_TEXT_SIZE]);
+
+/*
  * All registrations, the dead too.  Entries that vanish are passed over; one
  * that can not be parsed but is locked is live and `damaged`.
  */
@@ -76,6 +94,7 @@ struct registration_list {
 	struct registration_info *items;
 	size_t n;
 };
+/* ret is filled on success only, and then to be released. */
 int registration_list(struct datastore *ds, struct registration_list *ret,
     struct err *e);
 void registration_list_release(struct registration_list *l);
@@ -89,5 +108,12 @@ int registration_bury(struct datastore *ds, const char *uuid,
     int (*fn)(void *ctx, const struct registration_info *info,
 	struct err *e),
     void *ctx, bool *ret_done, struct err *e);
+
+/*
+ * Remove what sessions left that died before their registration had its name
+ * (`.UUID.tmp`): those that are dead by the rule above.
+ */
+int registration_bury_unborn(struct datastore *ds, size_t *ret_n,
+    struct err *e);
 
 #endif

@@ -35,6 +35,13 @@ int snapshot_hold(struct datastore *ds, const struct backup_snapshot *s,
 void snapshot_release(struct snapshot_hold *h);
 
 /*
+ * Where the path of each removed snapshot is appended, one a line, below
+ * `.cairn`; GC empties it, under a flock of the file, when it has written
+ * `roots`.
+ */
+#define SNAPSHOT_REMOVED "removed"
+
+/*
  * Remove a snapshot, finished or not, and its group's directory if it was the
  * last one.  ERR_REFUSED if protected, ERR_BUSY if anyone reads it, bases on
  * it or writes it.  Takes prune lock and tree lock shared.
@@ -50,6 +57,24 @@ int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
  */
 int snapshot_remove(struct datastore *ds, int group_fd, int snapshot_fd,
     const struct backup_snapshot *s, struct err *e);
+
+/*
+ * Remove a group's directory if nothing is in it but `owner` and `notes`,
+ * under locks that the caller holds (tree shared, group exclusive: group_fd
+ * is what pathlock_take gave).  Something else in it: nothing is done.
+ */
+int snapshot_remove_group(struct datastore *ds, const struct backup_group *g,
+    int group_fd, bool *ret_removed, struct err *e);
+/* The same where the group lock is only tried (tree lock held). */
+int snapshot_try_remove_group(struct datastore *ds,
+    const struct backup_group *g, bool *ret_removed, struct err *e);
+
+/*
+ * The group's directory, locked exclusively, not waited for (ERR_BUSY),
+ * re-checked.  ERR_NOTFOUND if there is none.
+ */
+int snapshot_lock_group(struct datastore *ds, const struct backup_group *g,
+    int *ret_fd, struct err *e);
 
 /* Append the path of what is about to be removed to `.cairn/removed` (where
  * .cairn is missing: nothing to do). */

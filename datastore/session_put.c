@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of session.h that puts chunks (step 7).
+ */
+#include "datastore/base/clock.h"
+#include "datastore/blob.h"
+#include "datastore/session_internal.h"
+#include "datastore/store.h"
+
+/* min-free is looked at while chunks are put, but not for each. */
+#define SPACE_EVERY_NS (10 * CLOCK_NS_PER_S)
+
+bool session_may_reference(const struct session *s, const struct digest *d)
+{
+	return !damage_contains(s->damage, d);
+}
+
+void session_stats(const struct session *s, struct session_stats *ret)
+{
+	*ret = (struct session_stats){
+		.chunks = atomic_load(&s->chunks),
+		.new_chunks = atomic_load(&s->new_chunks),
+		.bytes = atomic_load(&s->bytes),
+		.new_bytes = atomic_load(&s->new_bytes),
+		.stored_bytes = atomic_load(&s->stored_bytes),
+	};
+}
+
+int session_beat(struct session *s, struct err *e)
+{
+	int rc = task_check(s->task, e);
+
+	if (rc < 0 || s->opts.dry_run)
+		return rc;
+	rc = registration_beat(s->registration, e);
+	if (rc < 0)
+		return rc;
+	return datastore_check_min_free(s->ds, &s->opts.min_free, e);
+}
+
+/* min-free, now and then. */
+static int look_at_space(struct session *s, struct err *e)
+{
+	int64_t now = clock_boot_ns();
+	bool due = false;
+
+	pthread_mutex_lock(&s->mutex);
+	due = now - s->space_looked >= SPACE_EVERY_NS;
+	if (due)
+		s->space_looked = now;
+	pthread_mutex_unlock(&s->mutex);
+	if (!due)
+		return 0;
+	return datastore_check_min_free(s->ds, &s->opts.min_free, e);
+}
+
+static bool is_known_bad(struct session *s, const struct digest *d)
+{
+	bool healed = false;
+
+	if (!damage_contains(s->damage, d))
+		return false;
+	pthread_mutex_lock(&s->mutex);
+	healed = digestset_contains(&s->healed, d);
+	pthread_mutex_unlock(&s->mutex);
+	return !healed;
+}
+
+/* After the fsync of the chunk, and only then, the list may say so (I2). */
+static int note_healed(struct session *s, const struct digest *d, struct err *e)
+{
+	bool added = false;
+	int rc = damage_append(s->ds, d, DAMAGE_HEALED, e);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&s->mutex);
+	rc = digestset_add(&s->healed, d, &added, e);
+	pthread_mutex_unlock(&s->mutex);
+	return rc;
+}
+
+/* raw: the chunk's file.  *ret_new: it is ours now. */
+static int insert(struct session *s, const struct digest *d,
+    const struct buf *raw, bool known_bad, bool *ret_new, struct err *e)
+{
+	const struct store_insert_opts opts = {
+		.sync = s->opts.sync_level == SYNC_FILE || known_bad,
+		.known_bad = known_bad,
+	};
+	enum store_inserted what = STORE_HIT;
+	int rc = look_at_space(s, e);
+
+	/* Compressing takes its time; the clock is looked at again. */
+	if (rc == 0)
+		rc = registration_beat(s->registration, e);
+	if (rc == 0) {
+		rc = store_insert(
+		    s->ds->store, d, raw->data, raw->len, &opts, &what, e);
+	}
+	if (rc == 0 && known_bad)
+		rc = note_healed(s, d, e);
+	*ret_new = what != STORE_HIT;
+	return rc;
+}
+
+/* Is it there?  A digest on the damage list is not, whatever there is. */
+static int look_up(struct session *s, const struct digest *d, bool known_bad,
+    bool *ret_hit, struct err *e)
+{
+	int rc = 0;
+
+	*ret_hit = false;
+	if (known_bad)
+		return 0;
+	/* Before each touch, first the file clock (I3). */
+	rc = registration_beat(s->registration, e);
+	if (rc == 0)
+		rc = store_reuse(s->ds->store, d, ret_hit, e);
+	return rc;
+}
+
+/* The same in a dry run: a look, and memory of what would be there by now. */
+static int look_up_dry(struct session *s, const struct digest *d,
+    bool known_bad, bool *ret_hit, struct err *e)
+{
+	struct store_entry entry;
+	bool found = false;
+	bool added = false;
+	int rc = store_stat(s->ds->store, d, &entry, &found, e);
+
+	if (rc < 0)
+		return rc;
+	*ret_hit = found && !known_bad && entry.regular &&
+	    entry.bytes > BLOB_HEADER_SIZE;
+	if (*ret_hit)
+		return 0;
+	pthread_mutex_lock(&s->mutex);
+	rc = digestset_add(&s->seen, d, &added, e);
+	pthread_mutex_unlock(&s->mutex);
+	if (rc == 0)
+		*ret_hit = !added;
+	return rc;
+}
+
+static int put(struct session *s, struct codec *codec, struct buf *scratch,
+    const struct digest *d, const void *plain, size_t n, bool *ret_new,
+    struct err *e)
+{
+	bool known_bad = is_known_bad(s, d);
+	bool hit = false;
+	int rc = s->opts.dry_run ? look_up_dry(s, d, known_bad, &hit, e)
+				 : look_up(s, d, known_bad, &hit, e);
+
+	*ret_new = false;
+	if (rc < 0 || hit)
+		return rc;
+	rc = blob_encode(codec, s->opts.level, plain, n, scratch, e);
+	if (rc < 0)
+		return rc;
+	if (s->opts.dry_run) {
+		*ret_new = true;
+		return 0;
+	}
+	return insert(s, d, scratch, known_bad, ret_new, e);
+}
+
+int session_put(struct session *s, struct codec *codec, struct buf *scratch,
+    const void *plain, size_t n, struct digest *ret_digest,
+    enum session_put *ret, struct err *e)
+{
+	struct digest d = { .b = { 0 } };
+	bool is_new = false;
+	int rc = task_check(s->task, e);
+
+	if (rc == 0 && (n < 1 || n > CHUNK_MAX_PLAIN)) {
+		rc = err_set(e, ERR_INVALID, "chunk of %zu bytes, want 1 to %u",
+		    n, CHUNK_MAX_PLAIN);
+	}
+	if (rc == 0)
+		rc = digest_of(plain, n, &d, e);
+	if (rc == 0)
+		rc = put(s, codec, scratch, &d, plain, n, &is_new, e);
+	if (rc < 0)
+		return rc;
+	atomic_fetch_add(&s->chunks, 1);
+	atomic_fetch_add(&s->bytes, n);
+	if (is_new) {
+		atomic_fetch_add(&s->new_chunks, 1);
+		atomic_fetch_add(&s->new_bytes, n);
+		atomic_fetch_add(&s->stored_bytes, scratch->len);
+	}
+	*ret_digest = d;
+	*ret = is_new ? SESSION_NEW : SESSION_REUSED;
+	return 0;
+}
