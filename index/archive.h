@@ -46,7 +46,7 @@ enum archive_output {
 };
 
 struct archive_result {
-	uint64_t bytes;	       /* of the stream */
+	uint64_t bytes;         /* of the stream */
 	uint64_t bytes_written; /* less holes and what was equal */
 };
 

@@ -31,11 +31,11 @@ struct verify_hurt {
 struct verify_result {
 	uint64_t snapshots;
 	uint64_t unfinished; /* passed over */
-	uint64_t busy;	     /* being removed: passed over */
+	uint64_t busy;       /* being removed: passed over */
 	uint64_t chunks;     /* distinct, looked at */
-	uint64_t bytes;	     /* read */
+	uint64_t bytes;      /* read */
 	uint64_t missing_chunks;
-	uint64_t bad_chunks; /* proven; renamed */
+	uint64_t bad_chunks;        /* proven; renamed */
 	uint64_t unreadable_chunks; /* I/O errors */
 	struct verify_hurt *hurt;
 	size_t hurt_n;

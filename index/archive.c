@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "index/archive.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/file.h"
+#include "datastore/base/text.h"
+#include "datastore/blob.h"
+#include "index/archive_internal.h"
+
+#define SHOWN 256
+
+/* "root.img" is root.img.fidx; a file's whole name is itself. */
+static bool is_named(const struct manifest_file *f, const char *name)
+{
+	size_t n = strlen(name);
+
+	if (strcmp(f->filename, name) == 0)
+		return true;
+	/* All three suffixes have five characters. */
+	return strlen(f->filename) == n + sizeof(".fidx") - 1 &&
+	    strncmp(f->filename, name, n) == 0;
+}
+
+static int not_found(const struct manifest *m, const char *name,
+    const char *shown, struct err *e)
+{
+	struct buf list = BUF_INIT;
+	struct err ignored = ERR_INIT; /* a list cut short is no harm */
+	char text[SHOWN];
+	const char *names = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; i < m->files_n && rc == 0; i++)
+		rc = buf_append_fmt(&list, &ignored, "%s%s", i > 0 ? ", " : "",
+		    m->files[i].filename);
+	names = buf_cstr(&list, &ignored);
+	rc = err_set(e, ERR_NOTFOUND, "%s: no archive '%s'; there is: %s",
+	    shown, text_name(text, sizeof(text), name),
+	    names != NULL ? names : "");
+	buf_release(&list);
+	return rc;
+}
+
+static int check_listed(const struct archive *a, const struct manifest_file *f,
+    uint64_t size, const struct digest *csum, struct err *e)
+{
+	char listed[DIGEST_HEX_SIZE];
+	char found[DIGEST_HEX_SIZE];
+
+	if (size != f->size)
+		return err_set(e, ERR_CORRUPT,
+		    "'%s': size %" PRIu64 ", the manifest lists %" PRIu64,
+		    a->shown, size, f->size);
+	if (digest_equal(csum, &f->csum))
+		return 0;
+	digest_hex(&f->csum, listed);
+	digest_hex(csum, found);
+	return err_set(e, ERR_CORRUPT,
+	    "'%s': checksum %s, the manifest lists %s", a->shown, found,
+	    listed);
+}
+
+static int open_index(
+    struct archive *a, int dir_fd, const struct manifest_file *f, struct err *e)
+{
+	const struct idx_info *info = NULL;
+	int rc = idx_open(dir_fd, a->filename, a->shown, &a->idx, e);
+
+	if (rc < 0)
+		return rc;
+	info = idx_info(a->idx);
+	a->size = info->size;
+	return check_listed(a, f, info->size, &info->csum, e);
+}
+
+static int open_blob(
+    struct archive *a, int dir_fd, const struct manifest_file *f, struct err *e)
+{
+	struct buf raw = BUF_INIT;
+	struct codec *codec = NULL;
+	struct digest csum;
+	char shown[BACKUP_PATH_SIZE + 2];
+	int rc = file_read_at(dir_fd, a->filename,
+	    (size_t)BLOB_MAX_PLAIN + BLOB_HEADER_SIZE, &raw, a->shown, e);
+
+	if (rc == 0)
+		rc = digest_of(raw.data, raw.len, &csum, e);
+	if (rc == 0)
+		rc = check_listed(a, f, raw.len, &csum, e);
+	if (rc == 0)
+		rc = codec_new(&codec, e);
+	if (rc == 0) {
+		rc = blob_decode(
+		    codec, raw.data, raw.len, BLOB_MAX_PLAIN, &a->content, e);
+		if (rc < 0) {
+			(void)snprintf(shown, sizeof(shown), "'%s'", a->shown);
+			err_prefix(e, "%s", shown);
+		}
+	}
+	a->size = a->content.len;
+	codec_free(codec);
+	buf_release(&raw);
+	return rc;
+}
+
+int archive_open(struct datastore *ds, const struct backup_snapshot *s,
+    const struct snapshot_hold *hold, const struct manifest *m,
+    const char *name, struct archive **ret, struct err *e)
+{
+	const struct manifest_file *f = NULL;
+	char path[BACKUP_PATH_SIZE];
+	struct archive *a = NULL;
+	int rc = 0;
+
+	backup_snapshot_path(s, path);
+	for (size_t i = 0; i < m->files_n && f == NULL; i++)
+		if (is_named(&m->files[i], name))
+			f = &m->files[i];
+	if (f == NULL)
+		return not_found(m, name, path, e);
+	if (f->crypt_mode == CRYPT_ENCRYPT)
+		return err_set(e, ERR_UNSUPPORTED,
+		    "'%s/%s' is encrypted; this version has no keys", path,
+		    f->filename);
+	a = calloc(1, sizeof(*a));
+	if (a == NULL)
+		return err_nomem(e);
+	a->ds = ds;
+	a->kind = backup_file_kind(f->filename);
+	(void)snprintf(a->filename, sizeof(a->filename), "%s", f->filename);
+	if ((size_t)snprintf(a->shown, sizeof(a->shown), "%s/%s", path,
+		f->filename) >= sizeof(a->shown))
+		rc = err_set(e, ERR_LIMIT, "'%s': path too long", path);
+	else if (a->kind == BACKUP_FILE_BLOB)
+		rc = open_blob(a, hold->fd, f, e);
+	else
+		rc = open_index(a, hold->fd, f, e);
+	/* The manifest lists it, so its absence is damage. */
+	if (rc == ERR_NOTFOUND)
+		e->code = rc = ERR_CORRUPT;
+	if (rc < 0) {
+		archive_close(a);
+		return rc;
+	}
+	*ret = a;
+	return 0;
+}
+
+void archive_close(struct archive *a)
+{
+	if (a == NULL)
+		return;
+	idx_close(a->idx);
+	buf_release(&a->content);
+	free(a);
+}
+
+uint64_t archive_size(const struct archive *a)
+{
+	return a->size;
+}
+
+enum backup_file_kind archive_kind(const struct archive *a)
+{
+	return a->kind;
+}
+
+static int load_once(struct datastore *ds, struct codec *codec,
+    const struct digest *d, uint64_t want_size, struct buf *raw,
+    struct buf *out, struct err *e)
+{
+	struct digest found;
+	int rc = store_load(ds->store, d, raw, e);
+
+	if (rc == 0)
+		rc = blob_decode(
+		    codec, raw->data, raw->len, CHUNK_MAX_PLAIN, out, e);
+	if (rc == ERR_LIMIT)
+		e->code = rc = ERR_CORRUPT;
+	if (rc == 0 && out->len != want_size)
+		rc = err_set(e, ERR_CORRUPT,
+		    "%zu bytes of content, the index says %" PRIu64, out->len,
+		    want_size);
+	if (rc == 0)
+		rc = digest_of(out->data, out->len, &found, e);
+	if (rc == 0 && !digest_equal(&found, d))
+		rc = err_set(e, ERR_CORRUPT,
+		    "the content has another digest than the name");
+	return rc;
+}
+
+int archive_load_chunk(struct datastore *ds, struct codec *codec,
+    const struct digest *d, uint64_t want_size, struct buf *raw,
+    struct buf *out, struct err *e)
+{
+	struct err first = ERR_INIT;
+	int rc = load_once(ds, codec, d, want_size, raw, out, &first);
+
+	/* What was read wrong once may be right the next time: memory and
+	 * cables err, too.  Only what is wrong twice is the disk's. */
+	if (rc == ERR_CORRUPT)
+		return load_once(ds, codec, d, want_size, raw, out, e);
+	if (rc < 0)
+		*e = first;
+	return rc;
+}

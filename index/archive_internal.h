@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * archive_internal: what opening and extracting share.
+ */
+#ifndef CAIRN_INDEX_ARCHIVE_INTERNAL_H
+#define CAIRN_INDEX_ARCHIVE_INTERNAL_H
+
+#include "index/archive.h"
+
+struct archive {
+	struct datastore *ds;
+	char filename[BACKUP_ID_MAX + 1];
+	char shown[BACKUP_PATH_SIZE]; /* path below the root, for messages */
+	enum backup_file_kind kind;
+	uint64_t size;
+	struct idx *idx;    /* NULL for a blob */
+	struct buf content; /* of a blob */
+};
+
+#endif

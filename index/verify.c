@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "index/verify.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/clock.h"
+#include "datastore/base/file.h"
+#include "datastore/blob.h"
+#include "datastore/snapshot.h"
+#include "datastore/tree.h"
+#include "index/verify_internal.h"
+
+/* Chunks remembered as sound: 64 MiB. */
+#define REMEMBERED ((size_t)1 << 21)
+
+/* What one snapshot is worth in the progress. */
+#define SNAPSHOT_WEIGHT 1000U
+
+int verify_reason(struct verify *v, struct err *e, const char *fmt, ...)
+{
+	char text[ERR_MSG_SIZE + 64];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	task_message(v->task, TASK_WARNING, "%s", text);
+	return buf_append_fmt(&v->reasons, e, "%s\n", text);
+}
+
+void verify_report(struct verify *v)
+{
+	struct task_count counts[] = {
+		{ "snapshots", "snapshots", v->snapshots_done, v->snapshots_n },
+		{ "chunks", "chunks", v->result.chunks, 0 },
+		{ "bytes", "bytes read", v->result.bytes, 0 },
+	};
+	struct task_progress p = {
+		.phase = "verify",
+		.unit = TASK_UNIT_COUNT,
+		.done = (uint64_t)v->snapshots_done * SNAPSHOT_WEIGHT,
+		.total = (uint64_t)v->snapshots_n * SNAPSHOT_WEIGHT,
+		.counts = counts,
+		.counts_n = sizeof(counts) / sizeof(counts[0]),
+	};
+
+	if (v->entries > 0 && v->snapshots_done < v->snapshots_n)
+		p.done += (uint64_t)((long double)v->entries_done *
+		    (SNAPSHOT_WEIGHT - 1) / (long double)v->entries);
+	task_progress(v->task, &p);
+}
+
+/* One file of the snapshot in hand. */
+struct in_hand {
+	const struct backup_snapshot *id;
+	int dir_fd;
+	const struct manifest *m;
+	char path[BACKUP_PATH_SIZE]; /* the snapshot's */
+};
+
+static void shown_file(
+    const struct in_hand *h, const char *filename, char out[BACKUP_PATH_SIZE])
+{
+	if ((size_t)snprintf(out, BACKUP_PATH_SIZE, "%s/%s", h->path,
+		filename) >= BACKUP_PATH_SIZE)
+		memcpy(out + BACKUP_PATH_SIZE - 4, "...", 4);
+}
+
+/* Damage is a reason; what says nothing of the data ends the run. */
+static int finding(
+    struct verify *v, int rc, const struct err *why, struct err *e)
+{
+	if (rc == ERR_CORRUPT || rc == ERR_NOTFOUND || rc == ERR_LIMIT ||
+	    rc == ERR_SYS)
+		return verify_reason(v, e, "%s", why->msg);
+	*e = *why;
+	return rc;
+}
+
+static int compare_listed(struct verify *v, const char *shown,
+    const struct manifest_file *f, uint64_t size, const struct digest *csum,
+    struct err *e)
+{
+	int rc = 0;
+
+	if (size != f->size)
+		rc = verify_reason(v, e,
+		    "'%s': size %" PRIu64 ", the manifest lists %" PRIu64,
+		    shown, size, f->size);
+	if (rc == 0 && !digest_equal(csum, &f->csum)) {
+		char listed[DIGEST_HEX_SIZE];
+		char found[DIGEST_HEX_SIZE];
+
+		digest_hex(&f->csum, listed);
+		digest_hex(csum, found);
+		rc = verify_reason(v, e,
+		    "'%s': checksum %s, the manifest lists %s", shown, found,
+		    listed);
+	}
+	return rc;
+}
+
+/* Encrypted blobs: what can be seen without a key. */
+static int check_blob_content(
+    const struct manifest_file *f, const struct buf *raw, struct err *e)
+{
+	enum blob_kind kind = BLOB_PLAIN;
+	struct codec *codec = NULL;
+	struct buf plain = BUF_INIT;
+	int rc = blob_check(raw->data, raw->len, &kind, e);
+
+	if (rc < 0)
+		return rc;
+	if (blob_is_encrypted(kind) != (f->crypt_mode == CRYPT_ENCRYPT))
+		return err_set(e, ERR_CORRUPT,
+		    "is %sencrypted, the manifest lists crypt-mode '%s'",
+		    blob_is_encrypted(kind) ? "" : "not ",
+		    crypt_mode_name(f->crypt_mode));
+	if (blob_is_encrypted(kind))
+		return 0;
+	rc = codec_new(&codec, e);
+	if (rc == 0)
+		rc = blob_decode(
+		    codec, raw->data, raw->len, BLOB_MAX_PLAIN, &plain, e);
+	codec_free(codec);
+	buf_release(&plain);
+	return rc;
+}
+
+static int verify_blob(struct verify *v, const struct in_hand *h,
+    const struct manifest_file *f, struct err *e)
+{
+	char shown[BACKUP_PATH_SIZE];
+	struct buf raw = BUF_INIT;
+	struct digest csum;
+	struct err why = ERR_INIT;
+	int rc = 0;
+
+	shown_file(h, f->filename, shown);
+	rc = file_read_at(h->dir_fd, f->filename,
+	    (size_t)BLOB_MAX_PLAIN + BLOB_ENCRYPTED_HEADER_SIZE, &raw, shown,
+	    &why);
+	if (rc < 0) {
+		rc = finding(v, rc, &why, e);
+		goto out;
+	}
+	v->result.bytes += raw.len;
+	rc = digest_of(raw.data, raw.len, &csum, e);
+	if (rc == 0)
+		rc = compare_listed(v, shown, f, raw.len, &csum, e);
+	if (rc < 0)
+		goto out;
+	rc = check_blob_content(f, &raw, &why);
+	if (rc < 0) {
+		err_prefix(&why, "'%s'", shown);
+		rc = finding(v, rc, &why, e);
+	}
+out:
+	buf_release(&raw);
+	return rc;
+}
+
+static int verify_index(struct verify *v, const struct in_hand *h,
+    const struct manifest_file *f, struct err *e)
+{
+	char shown[BACKUP_PATH_SIZE];
+	struct idx *ix = NULL;
+	struct err why = ERR_INIT;
+	int rc = 0;
+
+	shown_file(h, f->filename, shown);
+	rc = idx_open(h->dir_fd, f->filename, shown, &ix, &why);
+	if (rc == 0)
+		rc = idx_check(ix, &why);
+	if (rc < 0) {
+		rc = finding(v, rc, &why, e);
+		goto out;
+	}
+	rc = compare_listed(
+	    v, shown, f, idx_info(ix)->size, &idx_info(ix)->csum, e);
+	if (rc == 0)
+		rc = idx_rewind(ix, e);
+	v->file_shown = shown;
+	if (rc == 0)
+		rc = verify_chunks(v, ix, f->crypt_mode == CRYPT_ENCRYPT, e);
+	v->file_shown = NULL;
+out:
+	idx_close(ix);
+	return rc;
+}
+
+/* For the progress only: a broken one counts nothing. */
+static uint64_t count_entries(const struct in_hand *h)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < h->m->files_n; i++) {
+		const char *name = h->m->files[i].filename;
+		struct err ignored = ERR_INIT;
+		struct idx *ix = NULL;
+
+		if (backup_file_kind(name) == BACKUP_FILE_BLOB ||
+		    idx_open(h->dir_fd, name, name, &ix, &ignored) < 0)
+			continue;
+		sum += idx_info(ix)->count;
+		idx_close(ix);
+	}
+	return sum;
+}
+
+/* An archive that the manifest does not list is none of the snapshot's. */
+static int check_unlisted(
+    struct verify *v, const struct in_hand *h, struct err *e)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int rc = file_list(h->dir_fd, &names, &n, h->path, e);
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		if (backup_file_kind(names[i]) == BACKUP_FILE_NONE ||
+		    strcmp(names[i], BACKUP_MANIFEST) == 0 ||
+		    strcmp(names[i], BACKUP_CLIENT_LOG) == 0 ||
+		    manifest_find(h->m, names[i]) != NULL)
+			continue;
+		rc = verify_reason(v, e,
+		    "'%s/%s' is not listed in the manifest", h->path, names[i]);
+	}
+	file_list_free(names);
+	return rc;
+}
+
+static int verify_files(
+    struct verify *v, const struct in_hand *h, struct err *e)
+{
+	int rc = 0;
+
+	v->entries = count_entries(h);
+	v->entries_done = 0;
+	for (size_t i = 0; i < h->m->files_n && rc == 0; i++) {
+		const struct manifest_file *f = &h->m->files[i];
+
+		if (backup_file_kind(f->filename) == BACKUP_FILE_BLOB)
+			rc = verify_blob(v, h, f, e);
+		else
+			rc = verify_index(v, h, f, e);
+		if (rc == 0)
+			rc = task_check(v->task, e);
+	}
+	if (rc == 0)
+		rc = check_unlisted(v, h, e);
+	return rc;
+}
+
+static int add_hurt(
+    struct verify *v, const struct backup_snapshot *id, struct err *e)
+{
+	struct verify_hurt *grown =
+	    reallocarray(v->result.hurt, v->result.hurt_n + 1, sizeof(*grown));
+	char *reasons = NULL;
+
+	if (grown == NULL)
+		return err_nomem(e);
+	v->result.hurt = grown;
+	reasons = buf_detach_str(&v->reasons, e);
+	if (reasons == NULL)
+		return e->code;
+	grown[v->result.hurt_n].id = *id;
+	grown[v->result.hurt_n].reasons = reasons;
+	v->result.hurt_n++;
+	return 0;
+}
+
+static int set_state(void *ctx, struct manifest *m, struct err *e)
+{
+	const bool *ok = ctx;
+
+	return manifest_set_verified(
+	    m, *ok ? VERIFY_OK : VERIFY_FAILED, clock_now_s(), e);
+}
+
+/* The result in the manifest is a help, not the result: failing to write it
+ * is a warning. */
+static void record_state(struct verify *v, const struct in_hand *h, bool ok)
+{
+	struct err why = ERR_INIT;
+
+	if (snapshot_update_manifest(
+		v->ds, h->id, h->dir_fd, set_state, &ok, &why) < 0)
+		task_message(v->task, TASK_WARNING,
+		    "the result could not be written: %s", why.msg);
+}
+
+static int verify_held(struct verify *v, const struct backup_snapshot *id,
+    int dir_fd, struct err *e)
+{
+	struct manifest m = MANIFEST_INIT;
+	struct in_hand h = { .id = id, .dir_fd = dir_fd, .m = &m };
+	struct err why = ERR_INIT;
+	int rc = tree_read_manifest(v->ds, id, dir_fd, &m, &why);
+	bool readable = rc == 0;
+
+	if (rc == ERR_NOTFOUND) {
+		v->result.unfinished++;
+		return 0;
+	}
+	backup_snapshot_path(id, h.path);
+	buf_reset(&v->reasons);
+	v->result.snapshots++;
+	rc = readable ? verify_files(v, &h, e) : finding(v, rc, &why, e);
+	if (rc == 0 && readable)
+		record_state(v, &h, v->reasons.len == 0);
+	if (rc == 0 && v->reasons.len > 0)
+		rc = add_hurt(v, id, e);
+	manifest_release(&m);
+	return rc;
+}
+
+static int verify_one(
+    struct verify *v, const struct backup_snapshot *id, struct err *e)
+{
+	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
+	struct err why = ERR_INIT;
+	int rc = snapshot_hold(v->ds, id, LOCK_SHARED, &hold, &why);
+
+	if (rc == ERR_NOTFOUND)
+		return 0; /* removed since the snapshots were listed */
+	if (rc == ERR_BUSY) {
+		v->result.busy++;
+		return 0;
+	}
+	if (rc < 0) {
+		*e = why;
+		return rc;
+	}
+	rc = verify_held(v, id, hold.fd, e);
+	snapshot_release(&hold);
+	return rc;
+}
+
+/* The list shrinks to what is damaged now. */
+static void compact_damage(struct verify *v)
+{
+	struct err why = ERR_INIT;
+
+	if (damage_compact(v->ds, &why) < 0)
+		task_message(v->task, TASK_WARNING, "%s", why.msg);
+}
+
+int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
+    size_t n, struct task *task, struct verify_result *ret, struct err *e)
+{
+	struct verify v = { .ds = ds, .task = task, .snapshots_n = n };
+	int rc = datastore_ensure_cairn(ds, e);
+
+	if (rc == 0)
+		rc = damage_read(ds, &v.damage, e);
+	if (rc == 0)
+		rc = seenset_new(REMEMBERED, &v.good, e);
+	if (rc == 0)
+		rc = verify_chunks_begin(&v, e);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		verify_report(&v);
+		rc = verify_one(&v, &snapshots[i], e);
+		v.snapshots_done = i + 1;
+		v.entries = 0;
+	}
+	if (rc == 0) {
+		verify_report(&v);
+		compact_damage(&v);
+	}
+	verify_chunks_end(&v);
+	seenset_free(v.good);
+	digestset_release(&v.hurt);
+	damage_free(v.damage);
+	buf_release(&v.reasons);
+	if (rc < 0) {
+		verify_result_release(&v.result);
+		return rc;
+	}
+	*ret = v.result;
+	return 0;
+}
+
+void verify_result_release(struct verify_result *r)
+{
+	for (size_t i = 0; i < r->hurt_n; i++)
+		free(r->hurt[i].reasons);
+	free(r->hurt);
+	r->hurt = NULL;
+	r->hurt_n = 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verify_chunk: chunks are read, and judged, by the workers.
+ *
+ * Only content that two separate reads prove wrong is bad.  It goes onto the
+ * damage list before its rename, so that no session reuses the digest in
+ * between (I2), and the rename happens only if the name still leads to the
+ * very file that was read (I7): a session may have replaced it meanwhile.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/bytes.h"
+#include "datastore/base/file.h"
+#include "datastore/blob.h"
+#include "index/verify_internal.h"
+
+#define ENTRIES 1024 /* read from the index at a time */
+
+/* A chunk that is replaced each time we look is not ours to judge. */
+#define TRIES 3
+
+/* Chunks in hand may have 16 MiB, plain and raw. */
+#define THREADS_MAX 4U
+
+struct local {
+	struct codec *codec;
+	struct buf raw;
+	struct buf plain;
+};
+
+/*
+ * A chunk is sound for a length and a crypt-mode: one index may lie about them
+ * while another does not.  So what is remembered is the digest with both mixed
+ * in; two pairs that mix to the same 32 bytes would be two digests that differ
+ * in 8 bytes only, by just that.
+ */
+static struct digest remembered_as(
+    const struct digest *d, uint64_t length, bool encrypted)
+{
+	uint64_t mixed = length << 1 | (encrypted ? 1 : 0);
+	struct digest r = *d;
+
+	bytes_put_le64(r.b + DIGEST_SIZE - 8,
+	    bytes_get_le64(r.b + DIGEST_SIZE - 8) ^ mixed);
+	return r;
+}
+
+static void local_release(void *ctx, void *arg)
+{
+	struct local *l = arg;
+
+	(void)ctx;
+	if (l == NULL)
+		return;
+	codec_free(l->codec);
+	buf_release(&l->raw);
+	buf_release(&l->plain);
+	free(l);
+}
+
+static int local_init(void *ctx, void **ret, struct err *e)
+{
+	struct local *l = calloc(1, sizeof(*l));
+	int rc = 0;
+
+	if (l == NULL)
+		return err_nomem(e);
+	rc = codec_new(&l->codec, e);
+	if (rc < 0) {
+		local_release(ctx, l);
+		return rc;
+	}
+	*ret = l;
+	return 0;
+}
+
+/* The raw file, whole, from the start of fd. */
+static int read_raw(int fd, struct buf *raw, struct err *e)
+{
+	struct statx st;
+	int rc = file_stat_fd(fd, &st, "chunk", e);
+
+	if (rc < 0)
+		return rc;
+	if (st.stx_size > CHUNK_MAX_FILE)
+		return err_set(e, ERR_CORRUPT,
+		    "%" PRIu64 " bytes, want at most %u", (uint64_t)st.stx_size,
+		    CHUNK_MAX_FILE);
+	buf_reset(raw);
+	rc = buf_reserve(raw, (size_t)st.stx_size, e);
+	if (rc == 0)
+		rc = file_pread_exact(
+		    fd, raw->data, (size_t)st.stx_size, 0, "chunk", e);
+	if (rc == 0)
+		raw->len = (size_t)st.stx_size;
+	return rc;
+}
+
+/* What the content proves, whatever an index says of it. */
+static int judge(struct local *l, const struct verify_slot *s,
+    enum blob_kind *ret_kind, struct err *e)
+{
+	struct digest found;
+	int rc = blob_check(l->raw.data, l->raw.len, ret_kind, e);
+
+	buf_reset(&l->plain);
+	if (rc < 0 || blob_is_encrypted(*ret_kind))
+		return rc;
+	rc = blob_decode(
+	    l->codec, l->raw.data, l->raw.len, CHUNK_MAX_PLAIN, &l->plain, e);
+	if (rc == ERR_LIMIT)
+		e->code = rc = ERR_CORRUPT;
+	if (rc == 0)
+		rc = digest_of(l->plain.data, l->plain.len, &found, e);
+	if (rc == 0 && !digest_equal(&found, &s->entry.digest))
+		rc = err_set(e, ERR_CORRUPT,
+		    "the content has another digest than the name");
+	return rc;
+}
+
+static int read_and_judge(int fd, struct local *l, struct verify_slot *s,
+    enum blob_kind *ret_kind, struct err *e)
+{
+	int rc = read_raw(fd, &l->raw, e);
+
+	if (rc < 0)
+		return rc;
+	s->bytes += l->raw.len;
+	return judge(l, s, ret_kind, e);
+}
+
+/* Sound content that the index lies about is no bad chunk. */
+static void check_fit(
+    const struct local *l, struct verify_slot *s, enum blob_kind kind)
+{
+	uint64_t want = s->entry.end - s->start;
+
+	s->outcome = VERIFY_CHUNK_MISFIT;
+	if (blob_is_encrypted(kind) != s->want_encrypted)
+		(void)err_set(&s->why, ERR_CORRUPT,
+		    "is %sencrypted, the manifest says the opposite",
+		    blob_is_encrypted(kind) ? "" : "not ");
+	else if (!blob_is_encrypted(kind) && l->plain.len != want)
+		(void)err_set(&s->why, ERR_CORRUPT,
+		    "%zu bytes of content, the index says %" PRIu64,
+		    l->plain.len, want);
+	else
+		s->outcome = VERIFY_CHUNK_GOOD;
+}
+
+/* On the list first, then renamed. *ret_done false: look again. */
+static int condemn(struct verify *v, struct verify_slot *s, int fd,
+    bool *ret_done, struct err *e)
+{
+	int rc = damage_append(v->ds, &s->entry.digest, DAMAGE_BAD, e);
+
+	if (rc == 0)
+		rc = store_quarantine(
+		    v->ds->store, &s->entry.digest, fd, ret_done, e);
+	if (rc == 0 && *ret_done)
+		s->outcome = VERIFY_CHUNK_BAD;
+	/* It was replaced by a sound one, or removed: not bad any more. */
+	if (rc == 0 && !*ret_done)
+		rc = damage_append(v->ds, &s->entry.digest, DAMAGE_HEALED, e);
+	return rc;
+}
+
+static int look_once(struct verify *v, struct local *l, struct verify_slot *s,
+    bool *ret_done, struct err *e)
+{
+	enum blob_kind kind = BLOB_PLAIN;
+	int fd = -1;
+	int rc = store_open_chunk(v->ds->store, &s->entry.digest, &fd, &s->why);
+
+	*ret_done = true;
+	if (rc == ERR_NOTFOUND) {
+		s->outcome = VERIFY_CHUNK_MISSING;
+		return 0;
+	}
+	if (rc == 0)
+		rc = read_and_judge(fd, l, s, &kind, &s->why);
+	if (rc == ERR_CORRUPT && fd >= 0) {
+		/* Not from the cache: memory may be what errs. */
+		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		rc = read_and_judge(fd, l, s, &kind, &s->why);
+	}
+	if (rc == 0)
+		check_fit(l, s, kind);
+	else if (rc == ERR_CORRUPT && fd >= 0)
+		rc = condemn(v, s, fd, ret_done, e);
+	else if (rc == ERR_SYS || rc == ERR_CORRUPT)
+		s->outcome = VERIFY_CHUNK_UNREADABLE;
+	else
+		*e = s->why;
+	file_close(&fd);
+	return rc == ERR_SYS && s->outcome == VERIFY_CHUNK_UNREADABLE ? 0 : rc;
+}
+
+static int work(void *ctx, void *local, void *arg, struct err *e)
+{
+	struct verify *v = ctx;
+	struct verify_slot *s = arg;
+	bool done = false;
+	int rc = task_check(v->task, e);
+
+	s->bytes = 0;
+	s->outcome = VERIFY_CHUNK_UNREADABLE;
+	(void)err_set(&s->why, ERR_OK, "it is replaced all the time");
+	for (unsigned i = 0; i < TRIES && rc == 0 && !done; i++)
+		rc = look_once(v, local, s, &done, e);
+	return rc;
+}
+
+/* Present and sound although the list says otherwise: somebody put it back. */
+static int mark_healed(struct verify *v, const struct digest *d, struct err *e)
+{
+	if (!damage_contains(v->damage, d))
+		return 0;
+	return damage_append(v->ds, d, DAMAGE_HEALED, e);
+}
+
+static int count_hurt(
+    struct verify *v, const struct verify_slot *s, struct err *e)
+{
+	bool added = false;
+	int rc = digestset_add(&v->hurt, &s->entry.digest, &added, e);
+
+	if (rc < 0 || !added)
+		return rc;
+	v->result.missing_chunks += s->outcome == VERIFY_CHUNK_MISSING;
+	v->result.bad_chunks += s->outcome == VERIFY_CHUNK_BAD;
+	v->result.unreadable_chunks += s->outcome == VERIFY_CHUNK_UNREADABLE;
+	if (s->outcome == VERIFY_CHUNK_MISSING)
+		rc = damage_append(v->ds, &s->entry.digest, DAMAGE_MISSING, e);
+	return rc;
+}
+
+static int reason_of(struct verify *v, const struct verify_slot *s,
+    const char *what, struct err *e)
+{
+	char path[STORE_CHUNK_PATH_SIZE];
+
+	store_chunk_path(&s->entry.digest, path);
+	return verify_reason(v, e,
+	    "'%s': chunk '.chunks/%s' at offset %" PRIu64 ": %s", v->file_shown,
+	    path, s->start, what);
+}
+
+static int retire(void *ctx, void *arg, struct err *e)
+{
+	struct verify *v = ctx;
+	const struct verify_slot *s = arg;
+	struct digest key = remembered_as(
+	    &s->entry.digest, s->entry.end - s->start, s->want_encrypted);
+	int rc = 0;
+
+	v->entries_done++;
+	v->result.bytes += s->bytes;
+	/* Two of a kind were in flight: the first one's result stands. */
+	if (digestset_contains(&v->hurt, &s->entry.digest))
+		return reason_of(v, s, "known missing or bad", e);
+	v->result.chunks++;
+	switch (s->outcome) {
+	case VERIFY_CHUNK_GOOD:
+		seenset_add(v->good, &key);
+		rc = mark_healed(v, &s->entry.digest, e);
+		break;
+	case VERIFY_CHUNK_MISFIT:
+		rc = reason_of(v, s, s->why.msg, e);
+		break;
+	case VERIFY_CHUNK_MISSING:
+		rc = count_hurt(v, s, e);
+		if (rc == 0)
+			rc = reason_of(v, s, "missing", e);
+		break;
+	case VERIFY_CHUNK_BAD:
+	case VERIFY_CHUNK_UNREADABLE:
+		rc = count_hurt(v, s, e);
+		if (rc == 0)
+			rc = reason_of(v, s, s->why.msg, e);
+		break;
+	}
+	verify_report(v);
+	return rc;
+}
+
+int verify_chunks_begin(struct verify *v, struct err *e)
+{
+	static const struct workers_ops ops = {
+		.thread_init = local_init,
+		.thread_release = local_release,
+		.work = work,
+		.retire = retire,
+	};
+	unsigned threads = workers_default_threads();
+
+	if (threads > THREADS_MAX)
+		threads = THREADS_MAX;
+	v->slots_n = 2 * (size_t)threads + 1;
+	v->slots = calloc(v->slots_n, sizeof(*v->slots));
+	v->slot_pointers = calloc(v->slots_n, sizeof(*v->slot_pointers));
+	if (v->slots == NULL || v->slot_pointers == NULL)
+		return err_nomem(e);
+	for (size_t i = 0; i < v->slots_n; i++)
+		v->slot_pointers[i] = &v->slots[i];
+	return workers_new(
+	    &ops, v, threads, v->slot_pointers, v->slots_n, &v->workers, e);
+}
+
+void verify_chunks_end(struct verify *v)
+{
+	workers_free(v->workers);
+	free(v->slots);
+	free(v->slot_pointers);
+	v->workers = NULL;
+	v->slots = NULL;
+	v->slot_pointers = NULL;
+}
+
+static int submit(struct verify *v, const struct idx_entry *entry,
+    uint64_t start, bool encrypted, struct err *e)
+{
+	struct digest key =
+	    remembered_as(&entry->digest, entry->end - start, encrypted);
+	struct verify_slot *s = NULL;
+	void *slot = NULL;
+	int rc = 0;
+
+	if (seenset_contains(v->good, &key)) {
+		v->entries_done++;
+		return 0;
+	}
+	rc = workers_get(v->workers, &slot, e);
+	if (rc < 0)
+		return rc;
+	s = slot;
+	s->entry = *entry;
+	s->start = start;
+	s->want_encrypted = encrypted;
+	workers_submit(v->workers);
+	return 0;
+}
+
+int verify_chunks(
+    struct verify *v, struct idx *ix, bool encrypted, struct err *e)
+{
+	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
+	uint64_t start = 0;
+	size_t n = 0;
+	int rc = entries == NULL ? err_nomem(e) : 0;
+
+	while (rc == 0) {
+		rc = idx_next(ix, entries, ENTRIES, &n, e);
+		if (rc < 0 || n == 0)
+			break;
+		for (size_t i = 0; i < n && rc == 0; i++) {
+			rc = submit(v, &entries[i], start, encrypted, e);
+			start = entries[i].end;
+		}
+	}
+	if (rc == 0)
+		rc = workers_finish(v->workers, e);
+	free(entries);
+	return rc;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verify_internal: a run, and what its two halves owe each other: snapshots
+ * and files (verify.c), chunks (verify_chunk.c).
+ */
+#ifndef CAIRN_INDEX_VERIFY_INTERNAL_H
+#define CAIRN_INDEX_VERIFY_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datastore/base/buf.h"
+#include "datastore/base/workers.h"
+#include "datastore/compress.h"
+#include "datastore/damage.h"
+#include "datastore/digestset.h"
+#include "datastore/manifest.h"
+#include "datastore/seenset.h"
+#include "index/idx.h"
+#include "index/verify.h"
+
+/* One chunk on its way. */
+struct verify_slot {
+	struct idx_entry entry;
+	uint64_t start;
+	bool want_encrypted;
+	enum verify_chunk {
+		VERIFY_CHUNK_GOOD,
+		VERIFY_CHUNK_MISSING,
+		VERIFY_CHUNK_BAD,        /* proven, and renamed */
+		VERIFY_CHUNK_UNREADABLE, /* I/O error: nothing is proven */
+		VERIFY_CHUNK_MISFIT, /* sound, but not what the index says */
+	} outcome;
+	uint64_t bytes; /* read */
+	struct err why;
+};
+
+struct verify {
+	struct datastore *ds;
+	struct task *task;
+	struct verify_result result;
+
+	/* Sound ones, each with the length that was asked for (see
+	 * verify_chunk.c): forgets when it is full, which costs reading. */
+	struct seenset *good;
+	/* Missing, bad, unreadable ones: few, and never forgotten. */
+	struct digestset hurt;
+	struct damage *damage; /* the list as it was at the beginning */
+
+	struct workers *workers;
+	struct verify_slot *slots;
+	void **slot_pointers;
+	size_t slots_n;
+
+	/* The snapshot in hand. */
+	size_t snapshots_n;
+	size_t snapshots_done;
+	uint64_t entries; /* of its index files */
+	uint64_t entries_done;
+	const char *file_shown; /* the index file in hand */
+	struct buf reasons;
+};
+
+/* Start and stop the threads. */
+int verify_chunks_begin(struct verify *v, struct err *e);
+void verify_chunks_end(struct verify *v);
+
+/* Every chunk that the index references; findings become reasons. */
+int verify_chunks(
+    struct verify *v, struct idx *ix, bool encrypted, struct err *e);
+
+/* A finding of the snapshot in hand: a warning, and a line of its reasons. */
+int verify_reason(struct verify *v, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void verify_report(struct verify *v);
+
+#endif
