@@ -155,7 +155,9 @@ static int exit_code_of(const struct app *app, const struct err *e)
 	case ERR_BUSY:
 		return EXIT_BUSY;
 	case ERR_CORRUPT:
-		return EXIT_DAMAGE;
+		return app != NULL && app->inv->command->finds_damage
+		    ? EXIT_DAMAGE
+		    : EXIT_FAILED;
 	case ERR_CANCELLED:
 		return EXIT_SIGNAL + (stop != 0 ? stop : SIGINT);
 	case ERR_OK:

@@ -39,6 +39,9 @@ struct command {
 	/* The exit code (exit.h), or a negative error with *e filled. */
 	int (*run)(
 	    struct app *app, const struct invocation *inv, struct err *e);
+	/* It is asked for damage, or for content: ERR_CORRUPT ends it with
+	 * EXIT_DAMAGE, not EXIT_FAILED. */
+	bool finds_damage;
 };
 
 #define COMMAND_ARGS_ANY ((size_t)-1)

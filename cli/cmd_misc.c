@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_misc: init, help, version, and what several commands share.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/exit.h"
+#include "cli/output.h"
+#include "datastore/base/text.h"
+#include "datastore/datastore.h"
+
+void cmd_json_group(struct js *obj, const struct backup_group *g, struct err *e)
+{
+	js_set_str(obj, "namespace", g->ns.name, e);
+	js_set_str(obj, "backup-type", backup_type_name(g->type), e);
+	js_set_str(obj, "backup-id", g->id, e);
+}
+
+void cmd_json_snapshot(
+    struct js *obj, const struct backup_snapshot *s, struct err *e)
+{
+	char text[TEXT_TIME_SIZE];
+
+	cmd_json_group(obj, &s->group, e);
+	js_set_i64(obj, "backup-time", s->time, e);
+	js_set_str(obj, "time", text_time(text, s->time), e);
+}
+
+void cmd_archive_name(const char *filename, char out[BACKUP_ID_MAX + 1])
+{
+	size_t n = strlen(filename);
+
+	/* All three suffixes have five characters. */
+	if (backup_file_kind(filename) != BACKUP_FILE_NONE)
+		n -= sizeof(".fidx") - 1;
+	(void)snprintf(out, BACKUP_ID_MAX + 1, "%.*s", (int)n, filename);
+}
+
+int cmd_init(struct app *app, const struct invocation *inv, struct err *e)
+{
+	struct datastore_init_opts opts = {
+		.pbs_layout = invocation_has(inv, "pbs-layout"),
+	};
+	int rc = datastore_init(inv->args[0], &opts, &app->task, e);
+
+	if (rc < 0)
+		return rc;
+	if (app->json) {
+		struct js *doc = js_object();
+
+		js_set_name(doc, "datastore", inv->args[0], e);
+		return output_json(doc, e);
+	}
+	task_message(
+	    &app->task, TASK_NOTE, "datastore made in '%s'", inv->args[0]);
+	return EXIT_DONE;
+}
+
+int cmd_version(struct app *app, const struct invocation *inv, struct err *e)
+{
+	(void)inv;
+	if (app->json) {
+		struct js *doc = js_object();
+
+		js_set_str(doc, "version", CAIRN_VERSION, e);
+		js_set_i64(doc, "datastore-format", DATASTORE_FORMAT, e);
+		return output_json(doc, e);
+	}
+	return output_text(e, "cairn %s\n", CAIRN_VERSION);
+}
+
+int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
+{
+	const struct command *c = NULL;
+	char shown[64];
+
+	(void)app;
+	if (inv->args_n > 0) {
+		c = command_find(inv->args[0]);
+		if (c == NULL)
+			return err_set(e, ERR_INVALID,
+			    "no command '%s'; 'cairn help' lists them",
+			    text_name(shown, sizeof(shown), inv->args[0]));
+	}
+	return command_print_help(c, e);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_restore: cat and restore: give archives back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/exit.h"
+#include "cli/output.h"
+#include "datastore/base/file.h"
+#include "datastore/base/sysio.h"
+#include "datastore/base/text.h"
+#include "datastore/snapshot.h"
+#include "index/archive.h"
+
+/* What a backup holds is nobody else's business until its owner says so. */
+#define RESTORED_MODE 0600
+
+/* An archive held open: the snapshot can not be removed meanwhile. */
+struct opened {
+	struct datastore *ds;
+	struct backup_snapshot id;
+	struct snapshot_hold hold;
+	struct manifest manifest;
+	struct archive *archive;
+};
+
+static void opened_release(struct opened *o)
+{
+	archive_close(o->archive);
+	manifest_release(&o->manifest);
+	snapshot_release(&o->hold);
+	datastore_close(o->ds);
+}
+
+static int open_archive(struct app *app, const struct invocation *inv,
+    struct opened *o, struct err *e)
+{
+	static const struct snapshot_hold no_hold = SNAPSHOT_HOLD_INIT;
+	static const struct manifest no_manifest = MANIFEST_INIT;
+	int rc = 0;
+
+	memset(o, 0, sizeof(*o));
+	o->hold = no_hold;
+	o->manifest = no_manifest;
+	rc = app_open_datastore(app, DATASTORE_READ, &o->ds, e);
+	if (rc == 0)
+		rc = tree_find_snapshot(
+		    o->ds, &app->ns, inv->args[0], &o->id, e);
+	if (rc == 0)
+		rc = snapshot_hold(o->ds, &o->id, LOCK_SHARED, &o->hold, e);
+	if (rc == 0)
+		rc = tree_read_manifest(
+		    o->ds, &o->id, o->hold.fd, &o->manifest, e);
+	if (rc == 0)
+		rc = archive_open(o->ds, &o->id, &o->hold, &o->manifest,
+		    inv->args[1], &o->archive, e);
+	return rc;
+}
+
+int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
+{
+	struct archive_result result;
+	struct opened o;
+	int rc = open_archive(app, inv, &o, e);
+
+	if (rc == 0)
+		rc = archive_extract(o.archive, STDOUT_FILENO, ARCHIVE_APPEND,
+		    "standard output", &app->task, &result, e);
+	opened_release(&o);
+	return rc < 0 ? rc : EXIT_DONE;
+}
+
+enum overwrite {
+	OVERWRITE_NEVER,
+	OVERWRITE_CHANGED,
+	OVERWRITE_ALWAYS,
+};
+
+/* Where it goes. */
+struct target {
+	int dir_fd;       /* of the file; -1 for a device */
+	const char *name; /* within it */
+	const char *shown;
+	char *path_memory;
+	bool exists;
+	bool device;
+	enum overwrite overwrite;
+};
+
+static int parse_overwrite(
+    const struct invocation *inv, enum overwrite *ret, struct err *e)
+{
+	const char *s = invocation_value(inv, "overwrite");
+
+	if (s == NULL || strcmp(s, "never") == 0)
+		*ret = OVERWRITE_NEVER;
+	else if (strcmp(s, "changed") == 0)
+		*ret = OVERWRITE_CHANGED;
+	else if (strcmp(s, "always") == 0)
+		*ret = OVERWRITE_ALWAYS;
+	else
+		return err_set(e, ERR_INVALID,
+		    "--overwrite '%s': want never, changed or always", s);
+	return 0;
+}
+
+/* A directory as target means a file of the archive's name in it. */
+static int resolve_path(
+    struct target *t, const char *word, const char *archive, struct err *e)
+{
+	char name[BACKUP_ID_MAX + 1];
+	struct statx st;
+
+	/* Followed: /dev/vg/lv is a link to a device. */
+	if (sysio_statx(AT_FDCWD, word, 0, STATX_BASIC_STATS, &st) < 0) {
+		if (errno != ENOENT)
+			return err_sys(e, "'%s'", word);
+		st.stx_mode = 0;
+	}
+	t->device = (st.stx_mode & S_IFMT) == S_IFBLK;
+	cmd_archive_name(archive, name);
+	if ((st.stx_mode & S_IFMT) == S_IFDIR) {
+		if (asprintf(&t->path_memory, "%s/%s", word, name) < 0) {
+			t->path_memory = NULL;
+			return err_nomem(e);
+		}
+	} else {
+		t->path_memory = strdup(word);
+		if (t->path_memory == NULL)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+/* Open the directory of the file, so that what follows is relative to it. */
+static int open_parent(struct target *t, struct err *e)
+{
+	char *slash = strrchr(t->path_memory, '/');
+	struct statx st;
+	const char *dir = ".";
+	int rc = 0;
+
+	t->name = slash != NULL ? slash + 1 : t->path_memory;
+	if (t->name[0] == '\0')
+		return err_set(
+		    e, ERR_INVALID, "'%s': no such directory", t->shown);
+	if (slash == t->path_memory)
+		dir = "/";
+	else if (slash != NULL)
+		dir = t->path_memory;
+	if (slash != NULL && slash != t->path_memory)
+		*slash = '\0';
+	t->dir_fd =
+	    sysio_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (t->dir_fd < 0)
+		return err_sys(e, "'%s'", dir);
+	rc = file_stat_at(t->dir_fd, t->name, &st, &t->exists, t->shown, e);
+	if (rc < 0 || !t->exists)
+		return rc;
+	if ((st.stx_mode & S_IFMT) == S_IFDIR)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is a directory, want a file's name", t->shown);
+	/* A link, FIFO or socket is replaced, never written through. */
+	if ((st.stx_mode & S_IFMT) != S_IFREG &&
+	    t->overwrite == OVERWRITE_CHANGED)
+		t->overwrite = OVERWRITE_ALWAYS;
+	return 0;
+}
+
+static int target_open(struct target *t, const struct invocation *inv,
+    const char *archive, struct err *e)
+{
+	int rc = parse_overwrite(inv, &t->overwrite, e);
+
+	t->dir_fd = -1;
+	t->shown = inv->args[2];
+	if (rc == 0)
+		rc = resolve_path(t, inv->args[2], archive, e);
+	if (rc == 0 && !t->device)
+		rc = open_parent(t, e);
+	return rc;
+}
+
+static void target_release(struct target *t)
+{
+	file_close(&t->dir_fd);
+	free(t->path_memory);
+}
+
+static int device_size(int fd, const char *shown, uint64_t *ret, struct err *e)
+{
+	off_t end = sysio_lseek(fd, 0, SEEK_END);
+
+	if (end < 0)
+		return err_sys(e, "'%s'", shown);
+	*ret = (uint64_t)end;
+	return 0;
+}
+
+static int to_device(struct app *app, struct opened *o, struct target *t,
+    struct archive_result *ret, struct err *e)
+{
+	uint64_t size = 0;
+	int fd = -1;
+	int rc = 0;
+
+	if (t->overwrite != OVERWRITE_ALWAYS)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is a block device; it is written only with "
+		    "--overwrite=always",
+		    t->shown);
+	fd = sysio_openat(
+	    AT_FDCWD, t->path_memory, O_RDWR | O_CLOEXEC | O_EXCL, 0);
+	if (fd < 0)
+		return err_sys(e, "'%s'", t->shown);
+	rc = device_size(fd, t->shown, &size, e);
+	if (rc == 0 && size < archive_size(o->archive))
+		rc = err_set(e, ERR_REFUSED,
+		    "'%s' has %llu bytes, the archive needs %llu", t->shown,
+		    (unsigned long long)size,
+		    (unsigned long long)archive_size(o->archive));
+	if (rc == 0)
+		rc = archive_extract(o->archive, fd, ARCHIVE_OVERWRITE,
+		    t->shown, &app->task, ret, e);
+	if (rc == 0)
+		rc = file_sync(fd, t->shown, e);
+	file_close(&fd);
+	return rc;
+}
+
+/* Only what differs is written, in place. */
+static int to_existing(struct app *app, struct opened *o, struct target *t,
+    struct archive_result *ret, struct err *e)
+{
+	uint64_t size = archive_size(o->archive);
+	int fd = sysio_openat(
+	    t->dir_fd, t->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	int rc = 0;
+
+	if (fd < 0)
+		return err_sys(e, "'%s'", t->shown);
+	if (sysio_ftruncate(fd, (off_t)size) < 0)
+		rc = err_sys(e, "'%s'", t->shown);
+	if (rc == 0)
+		rc = archive_extract(o->archive, fd, ARCHIVE_OVERWRITE_CHANGED,
+		    t->shown, &app->task, ret, e);
+	if (rc == 0)
+		rc = file_sync(fd, t->shown, e);
+	file_close(&fd);
+	return rc;
+}
+
+/* Under a temporary name, so that a file of this name is a whole one. */
+static int to_new(struct app *app, struct opened *o, struct target *t,
+    struct archive_result *ret, struct err *e)
+{
+	static const struct file_owner as_myself = { .change = false };
+	unsigned flags =
+	    t->overwrite == OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
+	char name[sizeof(".cairn-restore.") + 7];
+	struct err ignored = ERR_INIT; /* the first error is told */
+	int fd = -1;
+	int rc = file_make_tmp(
+	    t->dir_fd, ".cairn-restore.", &as_myself, &fd, name, t->shown, e);
+
+	if (rc < 0)
+		return rc;
+	rc = archive_extract(
+	    o->archive, fd, ARCHIVE_SPARSE_FILE, t->shown, &app->task, ret, e);
+	if (rc == 0)
+		rc = file_sync(fd, t->shown, e);
+	if (rc == 0 &&
+	    sysio_renameat2(t->dir_fd, name, t->dir_fd, t->name, flags) < 0) {
+		/* Some file systems know no flags; the name was free before. */
+		if (errno != EINVAL ||
+		    sysio_renameat2(t->dir_fd, name, t->dir_fd, t->name, 0) < 0)
+			rc = err_sys(e, "'%s'", t->shown);
+	}
+	if (rc < 0)
+		(void)file_unlink_at(t->dir_fd, name, t->shown, &ignored);
+	file_close(&fd);
+	return rc;
+}
+
+static int print_result(const struct app *app, const struct opened *o,
+    const char *target, const struct archive_result *r, struct err *e)
+{
+	char size[TEXT_SIZE_SIZE];
+	char written[TEXT_SIZE_SIZE];
+
+	if (app->json) {
+		struct js *doc = js_object();
+
+		cmd_json_snapshot(doc, &o->id, e);
+		js_set_name(doc, "target", target, e);
+		js_set_u64(doc, "size", r->bytes, e);
+		js_set_u64(doc, "written", r->bytes_written, e);
+		return output_json(doc, e);
+	}
+	return output_text(e, "'%s': %s restored, %s written\n", target,
+	    text_size(size, r->bytes), text_size(written, r->bytes_written));
+}
+
+int cmd_restore(struct app *app, const struct invocation *inv, struct err *e)
+{
+	struct target t = { .dir_fd = -1 };
+	struct archive_result result = { .bytes = 0 };
+	struct opened o;
+	bool skipped = false;
+	int rc = open_archive(app, inv, &o, e);
+
+	if (rc == 0)
+		rc = target_open(&t, inv, inv->args[1], e);
+	if (rc < 0)
+		goto out;
+	skipped = !t.device && t.exists && t.overwrite == OVERWRITE_NEVER;
+	if (skipped)
+		task_message(&app->task, TASK_WARNING,
+		    "'%s' exists and was left alone; --overwrite=changed or "
+		    "always writes it",
+		    t.shown);
+	else if (t.device)
+		rc = to_device(app, &o, &t, &result, e);
+	else if (t.exists && t.overwrite == OVERWRITE_CHANGED)
+		rc = to_existing(app, &o, &t, &result, e);
+	else
+		rc = to_new(app, &o, &t, &result, e);
+	if (rc == 0 && !skipped)
+		rc = print_result(app, &o, t.shown, &result, e);
+out:
+	target_release(&t);
+	opened_release(&o);
+	if (rc < 0)
+		return rc;
+	return skipped ? EXIT_INCOMPLETE : EXIT_DONE;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_snapshot: forget, protect, unprotect, note.
+ */
+#include <stdlib.h>
+
+#include "cli/cmd.h"
+#include "cli/exit.h"
+#include "cli/output.h"
+#include "datastore/snapshot.h"
+
+typedef int (*snapshot_fn)(struct datastore *ds,
+    const struct backup_snapshot *s, struct task *task, struct err *e);
+
+/* All names are looked up before the first snapshot is changed. */
+static int find_all(struct datastore *ds, const struct app *app,
+    const struct invocation *inv, struct backup_snapshot **ret, struct err *e)
+{
+	struct backup_snapshot *ids = calloc(inv->args_n, sizeof(*ids));
+	int rc = 0;
+
+	if (ids == NULL)
+		return err_nomem(e);
+	for (size_t i = 0; i < inv->args_n && rc == 0; i++)
+		rc = tree_find_snapshot(ds, &app->ns, inv->args[i], &ids[i], e);
+	if (rc < 0) {
+		free(ids);
+		return rc;
+	}
+	*ret = ids;
+	return 0;
+}
+
+static int done(struct app *app, struct js *array, const char *what,
+    const struct backup_snapshot *id, struct err *e)
+{
+	char name[BACKUP_PATH_SIZE];
+
+	if (app->json) {
+		struct js *o = js_object();
+
+		cmd_json_snapshot(o, id, e);
+		js_append(array, o, e);
+		return e->code;
+	}
+	backup_snapshot_text(id, name);
+	return output_text(e, "%s %s\n", what, name);
+}
+
+/*
+ * Several snapshots: one that fails does not keep the others from being
+ * done; each failure is told, the first decides the exit code.
+ */
+static int each(struct app *app, const struct invocation *inv, snapshot_fn fn,
+    const char *what, struct err *e)
+{
+	struct backup_snapshot *ids = NULL;
+	struct datastore *ds = NULL;
+	struct js *array = NULL;
+	int first = EXIT_DONE;
+	int rc = app_open_datastore(app, DATASTORE_WRITE, &ds, e);
+
+	if (rc == 0)
+		rc = find_all(ds, app, inv, &ids, e);
+	if (rc < 0)
+		goto out;
+	array = js_array();
+	for (size_t i = 0; i < inv->args_n && rc == 0; i++) {
+		struct err why = ERR_INIT;
+		int one = fn(ds, &ids[i], &app->task, &why);
+
+		if (one == 0) {
+			rc = done(app, array, what, &ids[i], e);
+			continue;
+		}
+		one = app_fail(app, &why);
+		if (first == EXIT_DONE)
+			first = one;
+		if (app->task.stop != 0)
+			break;
+	}
+	if (rc == 0 && app->json) {
+		rc = output_json(array, e);
+		array = NULL;
+	}
+out:
+	js_free(array);
+	free(ids);
+	datastore_close(ds);
+	return rc < 0 ? rc : first;
+}
+
+int cmd_forget(struct app *app, const struct invocation *inv, struct err *e)
+{
+	return each(app, inv, snapshot_forget, "forgot", e);
+}
+
+static int protect(struct datastore *ds, const struct backup_snapshot *s,
+    struct task *task, struct err *e)
+{
+	(void)task;
+	return snapshot_set_protected(ds, s, true, e);
+}
+
+static int unprotect(struct datastore *ds, const struct backup_snapshot *s,
+    struct task *task, struct err *e)
+{
+	(void)task;
+	return snapshot_set_protected(ds, s, false, e);
+}
+
+int cmd_protect(struct app *app, const struct invocation *inv, struct err *e)
+{
+	return each(app, inv, protect, "protected", e);
+}
+
+int cmd_unprotect(struct app *app, const struct invocation *inv, struct err *e)
+{
+	return each(app, inv, unprotect, "unprotected", e);
+}
+
+static int show_note(struct app *app, struct datastore *ds,
+    const struct backup_snapshot *id, struct err *e)
+{
+	struct manifest m = MANIFEST_INIT;
+	int fd = -1;
+	int rc = tree_open_snapshot(ds, id, &fd, e);
+
+	if (rc == 0)
+		rc = tree_read_manifest(ds, id, fd, &m, e);
+	if (rc == 0 && app->json) {
+		struct js *doc = js_object();
+
+		cmd_json_snapshot(doc, id, e);
+		js_set_str(doc, "note", m.notes, e);
+		rc = output_json(doc, e);
+	} else if (rc == 0 && m.notes != NULL) {
+		rc = output_text(e, "%s\n", m.notes);
+	}
+	file_close(&fd);
+	manifest_release(&m);
+	return rc;
+}
+
+int cmd_note(struct app *app, const struct invocation *inv, struct err *e)
+{
+	bool set = inv->args_n > 1;
+	struct datastore *ds = NULL;
+	struct backup_snapshot id;
+	int rc = app_open_datastore(
+	    app, set ? DATASTORE_WRITE : DATASTORE_READ, &ds, e);
+
+	if (rc == 0)
+		rc = tree_find_snapshot(ds, &app->ns, inv->args[0], &id, e);
+	if (rc == 0 && set)
+		rc = snapshot_set_notes(ds, &id, inv->args[1], e);
+	if (rc == 0 && (!set || app->json))
+		rc = show_note(app, ds, &id, e);
+	datastore_close(ds);
+	return rc < 0 ? rc : EXIT_DONE;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_status: what an administrator looks at first.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/exit.h"
+#include "cli/gc_report.h"
+#include "cli/output.h"
+#include "datastore/base/clock.h"
+#include "datastore/base/text.h"
+#include "datastore/damage.h"
+#include "datastore/registration.h"
+#include "gc/gc.h"
+
+struct status {
+	struct app *app;
+	struct datastore *ds;
+	struct datastore_space space;
+	char fs[32];
+	uint64_t namespaces;
+	uint64_t groups;
+	uint64_t finished;
+	uint64_t unfinished;
+	int64_t newest; /* 0: none */
+	size_t damaged;
+	struct registration_list sessions;
+	struct gc_last gc;
+	bool gc_running;
+	char gc_who[256];
+};
+
+static int count_group(
+    struct status *s, const struct backup_group *g, struct err *e)
+{
+	struct tree_snapshots l = { .items = NULL, .n = 0 };
+	struct err why = ERR_INIT;
+	int rc = tree_snapshots(s->ds, g, &l, &why);
+
+	if (rc == ERR_NOTFOUND)
+		return 0; /* removed since the groups were listed */
+	if (rc < 0) {
+		*e = why;
+		return rc;
+	}
+	s->groups++;
+	for (size_t i = 0; i < l.n; i++) {
+		if (!l.items[i].finished) {
+			s->unfinished++;
+			continue;
+		}
+		s->finished++;
+		if (l.items[i].id.time > s->newest)
+			s->newest = l.items[i].id.time;
+	}
+	tree_snapshots_release(&l);
+	return 0;
+}
+
+static int count(struct status *s, struct err *e)
+{
+	struct tree_namespaces all = { .items = NULL, .n = 0 };
+	int rc = tree_namespaces(s->ds, &all, e);
+
+	s->namespaces = all.n;
+	for (size_t i = 0; i < all.n && rc == 0; i++) {
+		struct tree_groups groups = { .items = NULL, .n = 0 };
+
+		rc = tree_groups(s->ds, &all.items[i], &groups, e);
+		for (size_t j = 0; j < groups.n && rc == 0; j++)
+			rc = count_group(s, &groups.items[j], e);
+		tree_groups_release(&groups);
+	}
+	tree_namespaces_release(&all);
+	return rc;
+}
+
+static int collect(struct status *s, struct err *e)
+{
+	struct damage *damage = NULL;
+	int rc = datastore_space(s->ds, &s->space, e);
+
+	(void)datastore_fs_name(s->ds, s->fs);
+	if (rc == 0)
+		rc = count(s, e);
+	if (rc == 0)
+		rc = damage_read(s->ds, &damage, e);
+	if (rc == 0)
+		s->damaged = damage_count(damage);
+	damage_free(damage);
+	if (rc == 0)
+		rc = registration_list(s->ds, &s->sessions, e);
+	if (rc == 0)
+		rc = gc_is_running(
+		    s->ds, &s->gc_running, s->gc_who, sizeof(s->gc_who), e);
+	if (rc == 0)
+		rc = gc_last_read(s->ds, &s->gc, e);
+	return rc;
+}
+
+static struct js *sessions_json(const struct status *s, struct err *e)
+{
+	struct js *array = js_array();
+
+	for (size_t i = 0; i < s->sessions.n; i++) {
+		const struct registration_info *r = &s->sessions.items[i];
+		char text[TEXT_TIME_SIZE];
+		struct js *o = NULL;
+
+		if (!r->live)
+			continue;
+		o = js_object();
+		js_set_name(o, "group", r->group, e);
+		js_set_name(o, "command", r->command, e);
+		js_set_name(o, "host", r->host, e);
+		js_set_i64(o, "pid", r->pid, e);
+		if (!r->damaged)
+			js_set_str(o, "start",
+			    text_time(text, clock_filetime_s(r->start)), e);
+		js_append(array, o, e);
+	}
+	return array;
+}
+
+static int print_json(const struct status *s, struct err *e)
+{
+	struct js *doc = js_object();
+	struct js *space = js_object();
+	struct js *gc = NULL;
+	char text[TEXT_TIME_SIZE];
+
+	js_set_name(doc, "datastore", s->ds->path, e);
+	js_set_str(doc, "id", s->ds->has_format ? s->ds->id : NULL, e);
+	js_set_str(doc, "file-system", s->fs, e);
+	js_set_u64(space, "total", s->space.total, e);
+	js_set_u64(space, "used", s->space.used, e);
+	js_set_u64(space, "available", s->space.available, e);
+	js_set_u64(space, "inodes-total", s->space.inodes_total, e);
+	js_set_u64(space, "inodes-free", s->space.inodes_free, e);
+	js_set(doc, "space", space, e);
+	js_set_u64(doc, "namespaces", s->namespaces, e);
+	js_set_u64(doc, "groups", s->groups, e);
+	js_set_u64(doc, "snapshots", s->finished, e);
+	js_set_u64(doc, "unfinished", s->unfinished, e);
+	js_set_str(doc, "newest",
+	    s->newest != 0 ? text_time(text, s->newest) : NULL, e);
+	js_set_u64(doc, "damaged-chunks", s->damaged, e);
+	js_set(doc, "sessions", sessions_json(s, e), e);
+	js_set_name(doc, "gc-running", s->gc_running ? s->gc_who : NULL, e);
+	if (s->gc.found) {
+		gc = js_object();
+		gc_report_json(gc, &s->gc.result, e);
+		js_set(doc, "gc", gc, e);
+	} else {
+		js_set_null(doc, "gc", e);
+	}
+	return output_json(doc, e);
+}
+
+static int print_space(const struct status *s, struct err *e)
+{
+	char a[TEXT_SIZE_SIZE];
+	char b[TEXT_SIZE_SIZE];
+	int rc = output_text(e,
+	    "datastore:   %s\nfile system: %s, %s of %s "
+	    "available",
+	    s->ds->path, s->fs, text_size(a, s->space.available),
+	    text_size(b, s->space.total));
+
+	if (rc == 0 && s->space.inodes_total > 0)
+		rc = output_text(
+		    e, ", %" PRIu64 " inodes free", s->space.inodes_free);
+	return rc == 0 ? output_text(e, "\n") : rc;
+}
+
+static int print_counts(const struct status *s, struct err *e)
+{
+	char text[TEXT_TIME_SIZE];
+	int rc =
+	    output_text(e, "snapshots:   %" PRIu64 " in %" PRIu64 " groups",
+		s->finished, s->groups);
+
+	if (rc == 0 && s->namespaces > 1)
+		rc =
+		    output_text(e, " of %" PRIu64 " namespaces", s->namespaces);
+	if (rc == 0 && s->unfinished > 0)
+		rc = output_text(e, ", %" PRIu64 " unfinished", s->unfinished);
+	if (rc == 0 && s->newest != 0)
+		rc = output_text(
+		    e, ", newest of %s", text_time(text, s->newest));
+	if (rc == 0)
+		rc = output_text(e, "\n");
+	if (rc == 0 && s->damaged > 0)
+		rc = output_text(e,
+		    "damage:      %zu chunks are missing or bad; 'cairn "
+		    "verify' names what they hurt\n",
+		    s->damaged);
+	return rc;
+}
+
+static int print_sessions(const struct status *s, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->sessions.n && rc == 0; i++) {
+		const struct registration_info *r = &s->sessions.items[i];
+		char group[256];
+		char text[TEXT_TIME_SIZE];
+
+		if (!r->live)
+			continue;
+		rc = output_text(e,
+		    "open backup: %s by pid %" PRId64 " on %s, since %s\n",
+		    text_name(group, sizeof(group), r->group), r->pid, r->host,
+		    r->damaged ? "unknown"
+			       : text_time(text, clock_filetime_s(r->start)));
+	}
+	return rc;
+}
+
+static int print_gc(const struct status *s, struct err *e)
+{
+	const struct gc_result *r = &s->gc.result;
+	char a[TEXT_SIZE_SIZE];
+	char b[TEXT_SIZE_SIZE];
+	char text[TEXT_TIME_SIZE];
+	int rc = 0;
+
+	if (s->gc_running)
+		rc = output_text(e, "gc:          running: %s\n", s->gc_who);
+	if (rc == 0 && !s->gc.found)
+		return output_text(e, "gc:          never ended here\n");
+	if (rc == 0 && r->ended != 0)
+		rc = output_text(e, "gc:          last ended %s, removed %s\n",
+		    text_time(text, r->ended), text_size(a, r->removed_bytes));
+	if (rc == 0)
+		rc = output_text(e, "chunks then: %" PRIu64 ", %s, holding %s",
+		    r->disk_chunks, text_size(a, r->disk_bytes),
+		    text_size(b, r->index_data_bytes));
+	if (rc == 0 && r->disk_bytes > 0)
+		rc = output_text(e, " (deduplication %.2f)",
+		    (double)r->index_data_bytes / (double)r->disk_bytes);
+	return rc == 0 ? output_text(e, "\n") : rc;
+}
+
+int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
+{
+	struct status s = { .app = app };
+	int rc = app_open_datastore(app, DATASTORE_READ, &s.ds, e);
+
+	(void)inv;
+	if (rc == 0)
+		rc = collect(&s, e);
+	if (rc == 0 && app->json) {
+		rc = print_json(&s, e);
+	} else if (rc == 0) {
+		rc = print_space(&s, e);
+		if (rc == 0)
+			rc = print_counts(&s, e);
+		if (rc == 0)
+			rc = print_sessions(&s, e);
+		if (rc == 0)
+			rc = print_gc(&s, e);
+	}
+	registration_list_release(&s.sessions);
+	datastore_close(s.ds);
+	return rc < 0 ? rc : EXIT_DONE;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * commands: the table.  Order is that of `cairn help`.
+ */
+#include "cli/cmd.h"
+#include "cli/command.h"
+
+const struct command_option command_globals[] = {
+	{ "datastore", 'd', "PATH|NAME", false,
+	    "the datastore: a path with a slash, or a name of the config "
+	    "file (also CAIRN_DATASTORE)" },
+	{ "config", 0, "FILE", false,
+	    "config file (also CAIRN_CONFIG; default /etc/cairn/cairn.conf)" },
+	{ "ns", 0, "NAMESPACE", false, "namespace, as in prod/db" },
+	{ "json", 0, NULL, false,
+	    "one JSON document on stdout, events on stderr" },
+	{ "quiet", 'q', NULL, false, "no progress, no notes" },
+	{ "verbose", 'v', NULL, false, "say more" },
+	{ "progress", 0, "auto|always|never", false,
+	    "progress on a terminal or as lines; always: also with --quiet" },
+};
+const size_t command_globals_n =
+    sizeof(command_globals) / sizeof(command_globals[0]);
+
+static const struct command_option init_options[] = {
+	{ "pbs-layout", 0, NULL, false,
+	    "make all 65,536 prefix directories now, as PBS wants them" },
+};
+
+static const struct command_option push_options[] = {
+	{ "time", 0, "TIME", false,
+	    "the snapshot's time, as 2026-11-30T12:00:00Z (default: now)" },
+	{ "command", 0, "SHELL-COMMAND", false,
+	    "store what this prints as the archive named without =SOURCE" },
+	{ "chunk-size", 0, "SIZE", false,
+	    "fixed or average size of chunks, 64K to 4M (default 1M)" },
+	{ "level", 0, "N", false, "zstd level of new chunks, 1 to 19" },
+	{ "sync-level", 0, "none|filesystem|file", false,
+	    "how chunks are synced before the snapshot is published" },
+	{ "note", 0, "TEXT", false, "a note on the snapshot" },
+	{ "dry-run", 0, NULL, false,
+	    "read everything, say what would be stored, change nothing" },
+};
+
+static const struct command_option list_options[] = {
+	{ "all", 0, NULL, false, "unfinished snapshots, too" },
+};
+
+static const struct command_option restore_options[] = {
+	{ "overwrite", 0, "never|changed|always", false,
+	    "what to do with a target that exists (default: never)" },
+};
+
+static const struct command_option protect_none[1];
+
+static const struct command_option gc_options[] = {
+	{ "dry-run", 0, NULL, false,
+	    "say what would be removed; change nothing" },
+	{ "touch-batch", 0, "N|off", false,
+	    "digests per batch of touches, 1024 to 16777216" },
+	{ "cutoff", 0, "DURATION", false,
+	    "keep chunks this long after their last use (default 24h5m)" },
+	{ "ignore", 0, "SNAPSHOT", true,
+	    "set a broken snapshot aside: what is unreadable of it is lost" },
+	{ "accept-missing", 0, NULL, false,
+	    "go on although snapshots vanished that nobody removed" },
+};
+
+#define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
+#define NO_OPTIONS protect_none, 0
+
+const struct command commands[] = {
+	{ "init", "PATH", "make a datastore",
+	    "PATH is made if it is missing. A directory that holds anything "
+	    "but lost+found\nand names with a leading dot is refused.",
+	    OPTIONS(init_options), 1, 1, cmd_init, false },
+	{ "push", "GROUP ARCHIVE=SOURCE...", "make a snapshot",
+	    "GROUP is host/ID, vm/ID or ct/ID. ARCHIVE says how SOURCE is "
+	    "stored:\n"
+	    "  NAME.img   a disk image or block device, in chunks of fixed "
+	    "size\n"
+	    "  NAME.raw   any stream; SOURCE - is standard input\n"
+	    "  NAME.conf  a small file, at most 16 MiB\n"
+	    "Several archives make one snapshot. With --command one archive "
+	    "stands without\n=SOURCE and gets what the command prints; if the "
+	    "command fails, so does push.\n"
+	    "A source that changes while it is read is stored and reported: "
+	    "exit code 3.",
+	    OPTIONS(push_options), 2, COMMAND_ARGS_ANY, cmd_push, false },
+	{ "list", "[GROUP]", "list snapshots", "Oldest first in each group.",
+	    OPTIONS(list_options), 0, 1, cmd_list, false },
+	{ "groups", "", "list groups", "", NO_OPTIONS, 0, 0, cmd_groups,
+	    false },
+	{ "files", "SNAPSHOT", "list the archives of a snapshot",
+	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or "
+	    "host/web1/latest.",
+	    NO_OPTIONS, 1, 1, cmd_files, false },
+	{ "cat", "SNAPSHOT ARCHIVE", "write an archive to standard output",
+	    "Every chunk is checked before a byte of it is written.",
+	    NO_OPTIONS, 2, 2, cmd_cat, true },
+	{ "restore", "SNAPSHOT ARCHIVE TARGET",
+	    "write an archive to a file "
+	    "or device",
+	    "TARGET is a file's name, a directory (the file is then named "
+	    "ARCHIVE) or a block\ndevice. A file gets its name when it is "
+	    "whole. An existing target is left alone\n(exit code 3) unless "
+	    "--overwrite says changed (write only what differs) or\nalways; a "
+	    "block device must be large enough and is written only with "
+	    "always.",
+	    OPTIONS(restore_options), 3, 3, cmd_restore, true },
+	{ "forget", "SNAPSHOT...", "remove snapshots",
+	    "Space comes back with the next 'cairn gc'. A protected snapshot, "
+	    "or one that\nanybody reads, is refused.",
+	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_forget, false },
+	{ "protect", "SNAPSHOT...", "keep snapshots from being removed", "",
+	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_protect, false },
+	{ "unprotect", "SNAPSHOT...", "allow snapshots to be removed", "",
+	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_unprotect, false },
+	{ "note", "SNAPSHOT [TEXT]", "show or set the note of a snapshot",
+	    "Without TEXT the note is shown; an empty TEXT removes it.",
+	    NO_OPTIONS, 1, 2, cmd_note, false },
+	{ "gc", "[status]", "collect garbage",
+	    "Removes the chunks that no snapshot references and that were last "
+	    "used longer ago\nthan the cutoff. Backups may go on meanwhile. "
+	    "'cairn gc status' tells of the last\nrun and of one that is "
+	    "running.",
+	    OPTIONS(gc_options), 0, 1, cmd_gc, false },
+	{ "verify", "[GROUP|SNAPSHOT]", "read and check everything again",
+	    "Without an argument: the whole datastore (with --ns: that "
+	    "namespace). Chunks\nthat are proven bad are renamed to .bad; the "
+	    "next push of the same data stores\nthem again. Exit code 4: "
+	    "damage was found.",
+	    NO_OPTIONS, 0, 1, cmd_verify, true },
+	{ "status", "", "space, counts and the last garbage collection", "",
+	    NO_OPTIONS, 0, 0, cmd_status, false },
+	{ "inspect", "FILE", "explain a chunk, blob, index or manifest file",
+	    "FILE is any path; no datastore is needed.", NO_OPTIONS, 1, 1,
+	    cmd_inspect, true },
+	{ "version", "", "print the version", "", NO_OPTIONS, 0, 0, cmd_version,
+	    false },
+	{ "help", "[COMMAND]", "explain a command", "", NO_OPTIONS, 0, 1,
+	    cmd_help, false },
+};
+const size_t commands_n = sizeof(commands) / sizeof(commands[0]);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/gc_report.h"
+
+#include <inttypes.h>
+
+#include "cli/output.h"
+#include "datastore/base/clock.h"
+#include "datastore/base/text.h"
+
+static const char *cause_name(enum gc_pending_cause c)
+{
+	switch (c) {
+	case GC_PENDING_CUTOFF:
+		return "cutoff";
+	case GC_PENDING_SESSION:
+		return "session";
+	case GC_PENDING_NONE:
+		break;
+	}
+	return NULL;
+}
+
+/* What the snapshots would take without sharing, by what they take. */
+static double deduplication(const struct gc_result *r)
+{
+	if (r->disk_bytes == 0)
+		return 0.0;
+	return (double)r->index_data_bytes / (double)r->disk_bytes;
+}
+
+static void set_time(struct js *obj, const char *key, int64_t t, struct err *e)
+{
+	char text[TEXT_TIME_SIZE];
+
+	js_set_str(obj, key, t != 0 ? text_time(text, t) : NULL, e);
+}
+
+void gc_report_json(struct js *obj, const struct gc_result *r, struct err *e)
+{
+	js_set_bool(obj, "dry-run", r->dry_run, e);
+	js_set_u64(obj, "index-file-count", r->index_file_count, e);
+	js_set_u64(obj, "index-data-bytes", r->index_data_bytes, e);
+	js_set_u64(obj, "references", r->references, e);
+	js_set_u64(obj, "touched", r->touched, e);
+	js_set_u64(obj, "seen-hits", r->seen_hits, e);
+	js_set_u64(obj, "missing-chunks", r->missing_chunks, e);
+	js_set_u64(obj, "disk-chunks", r->disk_chunks, e);
+	js_set_u64(obj, "disk-bytes", r->disk_bytes, e);
+	js_set_u64(obj, "removed-chunks", r->removed_chunks, e);
+	js_set_u64(obj, "removed-bytes", r->removed_bytes, e);
+	js_set_u64(obj, "removed-bad", r->removed_bad, e);
+	js_set_u64(obj, "still-bad", r->still_bad, e);
+	js_set_u64(obj, "removed-temporary", r->removed_tmp, e);
+	js_set_u64(obj, "pending-chunks", r->pending_chunks, e);
+	js_set_u64(obj, "pending-bytes", r->pending_bytes, e);
+	js_set_str(obj, "pending-cause", cause_name(r->pending_cause), e);
+	set_time(obj, "pending-until", r->pending_until, e);
+	if (r->pending_cause == GC_PENDING_SESSION)
+		js_set_name(obj, "pending-session", r->pending_session, e);
+	js_set_u64(obj, "unswept-prefixes", r->unswept_prefixes, e);
+	js_set_u64(obj, "warnings", r->warnings, e);
+	js_set_u64(obj, "left-overs", r->left_overs, e);
+	js_set_bool(obj, "set-based", r->set_based, e);
+	set_time(obj, "started", r->started, e);
+	set_time(obj, "ended", r->ended, e);
+	set_time(obj, "cutoff", clock_filetime_s(r->cutoff), e);
+	js_set_u64(obj, "free-before", r->free_before, e);
+	js_set_u64(obj, "free-after", r->free_after, e);
+	js_set_real(obj, "deduplication", deduplication(r), e);
+}
+
+static int print_line(const char *label, uint64_t n, const char *what,
+    uint64_t bytes, struct err *e)
+{
+	char size[TEXT_SIZE_SIZE];
+
+	return output_text(e, "%-14s %" PRIu64 " %s, %s\n", label, n, what,
+	    text_size(size, bytes));
+}
+
+/* What stays although nothing may reference it, until when, and why. */
+static int print_pending(const struct gc_result *r, struct err *e)
+{
+	char until[TEXT_TIME_SIZE];
+	int rc = 0;
+
+	if (r->pending_chunks == 0)
+		return 0;
+	rc = print_line(
+	    "pending:", r->pending_chunks, "chunks", r->pending_bytes, e);
+	if (rc == 0 && r->pending_cause == GC_PENDING_SESSION)
+		rc = output_text(e,
+		    "               kept for the open backup %s\n",
+		    r->pending_session);
+	else if (rc == 0 && r->pending_cause == GC_PENDING_CUTOFF &&
+	    r->pending_until != 0)
+		rc = output_text(e,
+		    "               kept by the safety margin until %s\n",
+		    text_time(until, r->pending_until));
+	return rc;
+}
+
+static int print_troubles(const struct gc_result *r, struct err *e)
+{
+	int rc = 0;
+
+	if (r->missing_chunks > 0)
+		rc = output_text(e,
+		    "%-14s %" PRIu64
+		    " referenced chunks are not there; see the warnings\n",
+		    "missing:", r->missing_chunks);
+	if (rc == 0 && r->removed_bad + r->still_bad > 0)
+		rc = output_text(e,
+		    "%-14s %" PRIu64 " bad chunk files removed, %" PRIu64
+		    " kept\n",
+		    "bad:", r->removed_bad, r->still_bad);
+	if (rc == 0 && r->removed_tmp > 0)
+		rc = output_text(e,
+		    "%-14s %" PRIu64 " left by dead backups removed\n",
+		    "temporary:", r->removed_tmp);
+	if (rc == 0 && r->left_overs > 0)
+		rc = output_text(e,
+		    "%-14s %" PRIu32
+		    " broken index files of dead backups; 'cairn forget' "
+		    "removes their snapshots\n",
+		    "left over:", r->left_overs);
+	if (rc == 0 && r->unswept_prefixes > 0)
+		rc = output_text(e,
+		    "%-14s %" PRIu32
+		    " of 65536 prefix directories stayed locked; the next run "
+		    "will sweep them\n",
+		    "unswept:", r->unswept_prefixes);
+	return rc;
+}
+
+static int print_result(const struct gc_result *r, struct err *e)
+{
+	char a[TEXT_SIZE_SIZE];
+	char b[TEXT_SIZE_SIZE];
+	int rc = print_line(r->dry_run ? "would remove:" : "removed:",
+	    r->removed_chunks, "chunks", r->removed_bytes, e);
+
+	if (rc == 0)
+		rc = print_pending(r, e);
+	if (rc == 0)
+		rc = print_line(
+		    "in use:", r->disk_chunks, "chunks", r->disk_bytes, e);
+	if (rc == 0)
+		rc = print_line("referenced by:", r->index_file_count,
+		    "index files", r->index_data_bytes, e);
+	if (rc == 0 && r->disk_bytes > 0)
+		rc = output_text(
+		    e, "%-14s %.2f\n", "deduplication:", deduplication(r));
+	if (rc == 0)
+		rc = print_troubles(r, e);
+	if (rc == 0 && !r->dry_run && r->free_after > 0)
+		rc = output_text(e, "%-14s %s before, %s after\n",
+		    "free space:", text_size(a, r->free_before),
+		    text_size(b, r->free_after));
+	return rc;
+}
+
+/* The last line says how to free what is pending, if a command can. */
+static int print_advice(const struct gc_result *r, struct err *e)
+{
+	char size[TEXT_SIZE_SIZE];
+
+	if (r->pending_chunks == 0 || r->pending_cause != GC_PENDING_CUTOFF)
+		return 0;
+	return output_text(e,
+	    "to free the pending %s now: cairn gc --cutoff 0\n",
+	    text_size(size, r->pending_bytes));
+}
+
+int gc_report_run(struct app *app, const struct gc_result *r, struct err *e)
+{
+	int rc = 0;
+
+	if (app->json) {
+		struct js *doc = js_object();
+
+		gc_report_json(doc, r, e);
+		return output_json(doc, e);
+	}
+	rc = print_result(r, e);
+	if (rc == 0)
+		rc = print_advice(r, e);
+	return rc;
+}
+
+void gc_report_stopped(struct app *app, const struct gc_result *r)
+{
+	char size[TEXT_SIZE_SIZE];
+
+	task_message(&app->task, TASK_NOTE,
+	    "stopped; %" PRIu64 " chunks, %s, were removed until then",
+	    r->removed_chunks, text_size(size, r->removed_bytes));
+}
+
+int gc_report_status(struct app *app, const struct gc_last *last,
+    const char *running, struct err *e)
+{
+	const struct gc_result *r = &last->result;
+	char text[TEXT_TIME_SIZE];
+	int rc = 0;
+
+	if (app->json) {
+		struct js *doc = js_object();
+		struct js *run = last->found ? js_object() : NULL;
+
+		js_set_name(doc, "running", running, e);
+		if (run != NULL) {
+			gc_report_json(run, r, e);
+			js_set(doc, "last", run, e);
+		} else {
+			js_set_null(doc, "last", e);
+		}
+		return output_json(doc, e);
+	}
+	if (running != NULL)
+		rc = output_text(e, "running:       %s\n", running);
+	if (rc == 0 && !last->found)
+		return output_text(e, "no garbage collection has ended here\n");
+	if (rc == 0 && r->ended != 0)
+		rc = output_text(e, "last run:      ended %s%s\n",
+		    text_time(text, r->ended),
+		    last->by_cairn ? "" : " (not by cairn)");
+	if (rc == 0)
+		rc = print_result(r, e);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gc_report: the result of a garbage collection, as text and as JSON.
+ */
+#ifndef CAIRN_CLI_GC_REPORT_H
+#define CAIRN_CLI_GC_REPORT_H
+
+#include "cli/app.h"
+#include "datastore/base/err.h"
+#include "datastore/base/json.h"
+#include "gc/gc.h"
+
+/* Of a run that ended well, to stdout. */
+int gc_report_run(struct app *app, const struct gc_result *r, struct err *e);
+
+/* Of one that was stopped: a note of what it did. */
+void gc_report_stopped(struct app *app, const struct gc_result *r);
+
+/* `gc status`; running: who, or NULL. */
+int gc_report_status(struct app *app, const struct gc_last *last,
+    const char *running, struct err *e);
+
+/* The keys of a result; PBS's names where PBS has them. */
+void gc_report_json(struct js *obj, const struct gc_result *r, struct err *e);
+
+#endif
