@@ -3,7 +3,7 @@
 # product, with its purpose, and every other folder that has files.
 #   filemap.sh --print   writes the lines that are missing
 #   filemap.sh --write   brings the map up to date; known lines keep their text
-# A new line's text is the first sentence of the header's first comment.
+# A new line's text is the first sentence of the file's first comment.
 . "$(dirname "$0")/lib.sh"
 
 doc=etc/doc/ARCHITECTURE.md
@@ -52,7 +52,7 @@ purpose() { # ENTRY
 	[ -f "$file" ] || return 0
 	perl -0777 -ne '
 		print $1 =~ s/\s*\n \* */ /gr
-		    if m{\A/\*[^\n]*\n/\*\n \* [a-z0-9_]+: (.*?)[.:]?(\s*\*/|\n \*\n|\.\s)}s
+		    if m{\A/\*[^\n]*\n/\*\n \* (?:[a-z0-9_]+: )?(.*?)[.:]?(\s*\*/|\n \*\n|\.\s)}s
 		' "$file"
 }
 
