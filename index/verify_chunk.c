@@ -259,9 +259,11 @@ static int retire(void *ctx, void *arg, struct err *e)
 
 	v->entries_done++;
 	v->result.bytes += s->bytes;
-	/* Two of a kind were in flight: the first one's result stands. */
+	/* Where two of a kind were in flight the first one's result stands. */
 	if (digestset_contains(&v->hurt, &s->entry.digest))
 		return reason_of(v, s, "known missing or bad", e);
+	if (s->outcome == VERIFY_CHUNK_GOOD && seenset_contains(v->good, &key))
+		return 0;
 	v->result.chunks++;
 	switch (s->outcome) {
 	case VERIFY_CHUNK_GOOD:
