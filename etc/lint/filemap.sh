@@ -51,7 +51,7 @@ purpose() { # ENTRY
 	local file=${1/.\{c,h\}/.h}
 	[ -f "$file" ] || return 0
 	perl -0777 -ne '
-		print $1 =~ s/\s*\n \* */ /gr
+		print $1 =~ s/\s*\n \* */ /gr =~ s/^([A-Z])(?=[a-z ])/\l$1/r
 		    if m{\A/\*[^\n]*\n/\*\n \* (?:[a-z0-9_]+: )?(.*?)[.:]?(\s*\*/|\n \*\n|\.\s)}s
 		' "$file"
 }
