@@ -49,9 +49,9 @@ struct gc_result {
 	uint64_t index_file_count;
 	uint64_t index_data_bytes; /* sum of the archives' sizes */
 	uint64_t references;
-	uint64_t touched;	   /* distinct touches made */
-	uint64_t seen_hits;	   /* references known touched without one */
-	uint64_t missing_chunks;   /* referenced and not there */
+	uint64_t touched;        /* distinct touches made */
+	uint64_t seen_hits;      /* references known touched without one */
+	uint64_t missing_chunks; /* referenced and not there */
 	uint64_t disk_chunks;
 	uint64_t disk_bytes;
 	uint64_t removed_chunks;
@@ -61,13 +61,14 @@ struct gc_result {
 	uint64_t removed_tmp;
 	uint64_t pending_chunks;
 	uint64_t pending_bytes;
+	filetime newest_pending; /* the last use of any of them; 0: none */
 	enum gc_pending_cause pending_cause;
-	int64_t pending_until;	/* epoch: when a run may remove it; 0 none */
+	int64_t pending_until;     /* epoch: when a run may remove it; 0 none */
 	char pending_session[256]; /* "host/web1 by pid 42 on host x" */
 	uint32_t unswept_prefixes; /* their lock stayed busy */
 	uint32_t warnings;
-	uint32_t left_overs;	   /* bad index files in dead directories */
-	bool set_based;		   /* touches were not possible: no space */
+	uint32_t left_overs; /* bad index files in dead directories */
+	bool set_based;      /* touches were not possible: no space */
 	int64_t started;
 	int64_t ended;
 	filetime start_of_mark;
@@ -77,27 +78,38 @@ struct gc_result {
 };
 
 /*
- * Run it.  ds is open with DATASTORE_GC (a dry run: any access).  0: done,
+ * Run it.  ds is open with DATASTORE_GC (a dry run: DATASTORE_READ).  0: done,
  * also if chunks were found missing or prefixes stayed unswept (see the
- * counters: exit code 3).  ERR_BUSY: another GC (message says who), PBS, or
- * sessions that can not be seen.  ERR_REFUSED: it would not be safe; every
- * finding was reported as a warning before; nothing was removed.
- * ERR_CANCELLED: what was removed until then stays removed; *ret is filled in
- * this case too.
+ * counters: exit code 3).  ERR_INVALID: the cutoff is too short for a network
+ * file system.  ERR_BUSY: another GC (message says who), PBS, or sessions that
+ * can not be seen.  ERR_REFUSED: it would not be safe; every finding was
+ * reported as a warning before; nothing was removed, or nothing more, if what
+ * went wrong went wrong later (message says which).  ERR_CANCELLED: the task
+ * was stopped; what was removed until then stays removed.
+ *
+ * *ret is filled in any case but ERR_INVALID, with what was counted until
+ * then.
+ *
+ * A dry run takes no lock and changes nothing, but for what the kernel notes
+ * of reading (access times of directories and index files, where the mount
+ * keeps them).  It names what a run would remove that began now: it counts
+ * from the kernel's clock, because a file time that is only read would be of
+ * the last change.  On a network file system whose server's clock differs its
+ * report is off by as much.
  */
-int gc_run(struct datastore *ds, const struct gc_opts *opts,
-    struct task *task, struct gc_result *ret, struct err *e);
+int gc_run(struct datastore *ds, const struct gc_opts *opts, struct task *task,
+    struct gc_result *ret, struct err *e);
 
 /* `.gc-status` of the last run that ended well, whoever made it. */
 struct gc_last {
 	bool found;
 	struct gc_result result; /* fields that are in the file */
-	bool by_cairn;		 /* .cairn/gc.last belongs to it */
+	bool by_cairn;           /* .cairn/gc.last belongs to it */
 };
 int gc_last_read(struct datastore *ds, struct gc_last *ret, struct err *e);
 
 /* Is one running now?  Who, as text, if so. */
-int gc_is_running(struct datastore *ds, bool *ret, char *who, size_t size,
-    struct err *e);
+int gc_is_running(
+    struct datastore *ds, bool *ret, char *who, size_t size, struct err *e);
 
 #endif

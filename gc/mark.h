@@ -3,10 +3,10 @@
  * mark: rounds of listing and reading until every root was read (I4).
  *
  * A round: tree lock exclusive, list, release; read what was not read; flush.
- * A file counts as read if this very file (path, inode, ctime, header uuid)
- * was read whole.  Done when everything that one listing showed was read and
- * nothing listed vanished unread; at least two listings.  From the 4th round
- * on the prune lock is held, too, until the round's files are read.
+ * A file counts as read if this very file (path, device, inode, ctime, header
+ * uuid) was read whole.  Done when everything that one listing showed was read
+ * and nothing listed vanished unread; at least two listings.  From the 4th
+ * round on the prune lock is held, too, until the round's files are read.
  *
  * What is done with a digest is the caller's: touched (a real run) or
  * collected (a dry run, or where touching is impossible).
@@ -18,34 +18,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "datastore/backupid.h"
 #include "datastore/base/digest.h"
 #include "datastore/base/err.h"
 #include "datastore/base/task.h"
 #include "datastore/datastore.h"
+#include "gc/findings.h"
 #include "gc/listing.h"
 #include "index/idxformat.h"
 
 /* A root that was read whole. */
 struct mark_root {
-	char *path;
-	uint64_t inode;
-	filetime ctime;
+	char *path; /* below the root of the datastore */
+	struct root_id id;
 	uint8_t uuid[IDX_UUID_SIZE];
 	uint64_t entries;
-	uint64_t data_bytes;
+	uint64_t data_bytes; /* of the archive */
 };
 
 struct mark_counts {
-	uint64_t files_total;
+	uint64_t files_total; /* read, and listed but not read */
 	uint64_t files_read;
-	uint64_t references_total; /* by the file sizes of what is listed */
+	/* By what was read, and the sizes of the files that are still to be:
+	 * a later round may find more. */
+	uint64_t references_total;
 	uint64_t references_read;
-	uint64_t data_bytes;
 	uint32_t rounds;
-	uint32_t left_overs;
+	uint32_t left_overs; /* broken index files of dead sessions */
 };
 
+/* All but `add` may be NULL. */
 struct mark_sink {
 	int (*add)(void *ctx, const struct digest *d, struct err *e);
 	int (*flush)(void *ctx, struct err *e); /* end of a round */
@@ -55,9 +56,15 @@ struct mark_sink {
 
 struct mark_opts {
 	bool locks; /* false in a dry run: none is taken */
+	/* A broken index file without manifest is a left-over if older. */
 	filetime left_over_cutoff;
-	const struct backup_snapshot *ignore;
-	size_t ignore_n;
+	/*
+	 * Directories of snapshots below the root whose index files are no
+	 * roots if they have no manifest: a run would have removed them
+	 * before it listed (dry run).
+	 */
+	char *const *skip;
+	size_t skip_n;
 };
 
 struct mark {
@@ -66,25 +73,36 @@ struct mark {
 	size_t roots_cap;
 	struct mark_counts counts;
 };
-#define MARK_INIT { .roots = NULL, .roots_n = 0, .roots_cap = 0 }
+#define MARK_INIT                                           \
+	{                                                   \
+		.roots = NULL, .roots_n = 0, .roots_cap = 0 \
+	}
 
 /*
- * Findings of kind fatal do not end it: it goes on to find them all.  Returns
- * an error only where nothing more can be learned (cancelled, a lock that is
- * not to be had: ERR_BUSY, a sink that failed).
+ * Findings of kind fatal do not end a round: it goes on to find them all, and
+ * then mark ends.  Returns an error only where nothing more can be learned
+ * (cancelled, a lock that is not to be had: ERR_BUSY, a sink that failed).  m
+ * is to be initialised.  Looks at the task at least once per 4096 references.
  */
 int mark_run(struct datastore *ds, const struct mark_opts *opts,
-    const struct mark_sink *sink, struct findings *findings,
-    struct task *task, struct mark *m, struct err *e);
+    const struct mark_sink *sink, struct findings *findings, struct task *task,
+    struct mark *m, struct err *e);
 void mark_release(struct mark *m);
 
+/* Sum of the sizes of the archives that were read. */
+uint64_t mark_data_bytes(const struct mark *m);
+/* NULL if there is none of this path. */
+const struct mark_root *mark_find(const struct mark *m, const char *path);
+
 /*
- * Read the roots again and report each reference to one of these digests
- * (sorted): for messages that name the index file of a missing chunk.
+ * Read the roots again and report each index file that references one of
+ * these digests (sorted, without repetition), once per digest: for messages
+ * that name the index files of a missing chunk.  A file that is gone or can
+ * not be read by now is passed over.
  */
 int mark_find_references(struct datastore *ds, const struct mark *m,
     const struct digest *digests, size_t n,
-    void (*fn)(void *ctx, const struct digest *d, const char *path),
-    void *ctx, struct task *task, struct err *e);
+    void (*fn)(void *ctx, const struct digest *d, const char *path), void *ctx,
+    struct task *task, struct err *e);
 
 #endif

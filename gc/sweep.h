@@ -6,6 +6,14 @@
  * and removed under the exclusive prefix lock, at most 64 per taking.  A busy
  * prefix is put off to the end, tried for 60 s, and then left: unswept.
  * Prefix directories stay.
+ *
+ *     chunk      atime before the cutoff
+ *     .N.bad     the same; of a digest that is referenced only if its good
+ *                chunk exists (mark touches the others)
+ *     temporary  mtime and ctime before the cutoff
+ *
+ * A chunk whose time lies far ahead of the file clock would wait for years:
+ * it is touched, so that it counts from now.
  */
 #ifndef CAIRN_GC_SWEEP_H
 #define CAIRN_GC_SWEEP_H
@@ -19,27 +27,46 @@
 #include "datastore/base/task.h"
 #include "datastore/datastore.h"
 #include "gc/gc.h"
+#include "gc/livepass.h"
+
+/* Prefixes between two calls of `check`. */
+#define SWEEP_CHECK_EVERY 256U
+
+/* How far ahead of the file clock a time may lie. */
+#define SWEEP_AHEAD_NS (3600 * CLOCK_NS_PER_S)
 
 struct sweep_opts {
 	filetime cutoff;
 	filetime start_of_mark; /* pending: older than this, not removed */
-	bool dry_run;		/* count, change nothing */
+	/* As it was last read; `check` may change it.  NULL: start_of_mark. */
+	const filetime *file_clock;
+	bool dry_run; /* count, change nothing */
+	bool quiet;   /* neither progress nor messages */
 	/*
-	 * Set-based: only digests of [lo, hi) that is_live denies may go, and
-	 * only if ctime too is before the cutoff.  NULL: by touch.
+	 * Set-based: only digests of [lo, hi), and only those that are not in
+	 * `live`, whose pass has ended; chunks that are there are noted in
+	 * it.  NULL: all prefixes, by touch.
 	 */
-	bool (*is_live)(void *ctx, const struct digest *d);
-	void *ctx;
-	struct digest lo; /* used with is_live */
+	struct livepass *live;
+	struct digest lo;
 	struct digest hi;
 	bool hi_is_end; /* hi is behind the last digest */
-	/* Before the unlinks of each 256th prefix: A2, canaries.  A failure
-	 * ends the sweep before the next unlink. */
+	/* ctime too must be before the cutoff (where nothing was touched). */
+	bool by_ctime;
+	/*
+	 * Before the unlinks of each SWEEP_CHECK_EVERYth prefix, and before
+	 * those of the prefixes put off.  A failure ends the sweep before the
+	 * next unlink.  May be NULL.
+	 */
 	int (*check)(void *ctx, struct err *e);
 	void *check_ctx;
 };
 
-/* Counts go into *r (removed, pending, disk, bad, tmp, unswept). */
+/*
+ * Counts are added to those of *r: removed, disk, pending (with
+ * newest_pending), bad, tmp, unswept, warnings; what was removed is right also
+ * after a failure.  Looks at the task once per prefix.
+ */
 int sweep_run(struct datastore *ds, const struct sweep_opts *opts,
     struct task *task, struct gc_result *r, struct err *e);
 

@@ -10,14 +10,16 @@
  *
  * With batch GC_TOUCH_BATCH_OFF each chunk is touched at once, in the order of
  * the index files, with the same memory of what was touched.
+ *
+ * Memory: 32 bytes per digest of the batch, and 33 MiB at most.
  */
 #ifndef CAIRN_GC_TOUCH_H
 #define CAIRN_GC_TOUCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "datastore/base/clock.h"
 #include "datastore/base/digest.h"
 #include "datastore/base/err.h"
 #include "datastore/base/task.h"
@@ -25,38 +27,64 @@
 
 struct touch;
 
+/* How many digests touched before are known again, at most. */
+#define TOUCH_MEMORY_MAX 1048576U
+
 #define TOUCH_CANARIES 1024U
+#define TOUCH_MISSING_MAX 65536U
 
 struct touch_counts {
 	uint64_t references; /* put */
 	uint64_t resolved;
-	uint64_t waiting;    /* put, not resolved: references - resolved */
-	uint64_t touched;    /* calls that touched a chunk */
-	uint64_t hits;	     /* resolved by memory or as duplicates */
-	uint64_t missing;    /* distinct digests found missing (lower bound
-				where more than TOUCH_MISSING_MAX are) */
+	uint64_t waiting; /* put, not resolved: references - resolved */
+	uint64_t touched; /* calls that touched a chunk */
+	uint64_t hits;    /* resolved by memory or as duplicates */
+	uint64_t missing; /* distinct digests found missing (more than
+			     TOUCH_MISSING_MAX: some are counted twice) */
+	uint64_t failed;  /* digests that `failed` let pass */
 };
 
-/* first_touched is called once, with the first digest that is going to be
- * touched, before any touch (probe of A1 on a chunk). */
-int touch_new(struct store *store, uint32_t batch,
-    int (*first_touched)(void *ctx, const struct digest *d, struct err *e),
-    void *ctx, struct touch **ret, struct err *e);
-void touch_free(struct touch *t);
+/* Each may be NULL. */
+struct touch_hooks {
+	/*
+	 * Called before any touch with the digests that are to be touched
+	 * first, until *ret_done (probe of A1 on a chunk: one that is missing
+	 * is no chunk).
+	 */
+	int (*first)(
+	    void *ctx, const struct digest *d, bool *ret_done, struct err *e);
+	/*
+	 * This one could not be touched, because of *e.  0: go on with the
+	 * others; its references stay unresolved.  Else that is what the call
+	 * returns.
+	 */
+	int (*failed)(void *ctx, const struct digest *d, struct err *e);
+	/* Something was resolved. */
+	void (*progress)(void *ctx);
+	void *ctx;
+};
 
-int touch_add(struct touch *t, const struct digest *d, struct task *task,
-    struct err *e);
+/* hooks is copied. */
+int touch_new(struct store *store, uint32_t batch,
+    const struct touch_hooks *hooks, struct touch **ret, struct err *e);
+void touch_free(struct touch *t); /* NULL is allowed */
+
+/*
+ * One more reference.  The task is looked at when the store is at work.
+ * After a failure nothing can be done with t but to free it.
+ */
+int touch_add(
+    struct touch *t, const struct digest *d, struct task *task, struct err *e);
 int touch_flush(struct touch *t, struct task *task, struct err *e);
 void touch_counts(const struct touch *t, struct touch_counts *ret);
 
-/* Called after each flushed prefix or so, for progress. May be NULL. */
-void touch_set_progress(struct touch *t, void (*fn)(void *ctx), void *ctx);
-
-/* Up to TOUCH_CANARIES of the digests touched, spread over the run. */
+/*
+ * TOUCH_CANARIES / 2 to TOUCH_CANARIES of the digests touched, spread over
+ * the run; all, where there are fewer.  Borrowed until t changes.
+ */
 const struct digest *touch_canaries(const struct touch *t, size_t *ret_n);
 
-/* The digests found missing, sorted, at most TOUCH_MISSING_MAX. */
-#define TOUCH_MISSING_MAX 65536U
+/* The digests found missing, sorted, at most TOUCH_MISSING_MAX; borrowed. */
 const struct digest *touch_missing(const struct touch *t, size_t *ret_n);
 
 #endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "gc/gc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "gc/gc_internal.h"
+#include "gc/roots.h"
+#include "gc/running.h"
+
+int gc_judge_vanished(struct gc_run *run, const char *first, uint64_t chunks,
+    uint64_t would_go, struct err *e)
+{
+	if (would_go <= chunks / 2)
+		return 0;
+	return err_set(e, ERR_REFUSED,
+	    "'%s' is gone from '%s' and nobody recorded its removal, and "
+	    "%" PRIu64 " of %" PRIu64 " chunks would go: is something not "
+	    "mounted? If not, say --accept-missing",
+	    first, run->ds->path, would_go, chunks);
+}
+
+int gc_check_vanished(struct gc_run *run,
+    int (*count)(struct gc_run *run, uint64_t *ret_chunks,
+	uint64_t *ret_would_go, struct err *e),
+    bool *ret_counted, struct err *e)
+{
+	char first[GC_SHOWN_SIZE];
+	uint64_t chunks = 0;
+	uint64_t would_go = 0;
+	uint64_t n = 0;
+	int rc = 0;
+
+	*ret_counted = false;
+	if (run->opts->accept_missing)
+		return 0;
+	rc = roots_vanished(run->ds, &run->mark, &n, first, sizeof(first), e);
+	if (rc < 0 || n == 0)
+		return rc;
+	findings_warn(&run->findings,
+	    "%" PRIu64 " index files that the last run read are gone and "
+	    "nobody recorded their removal, the first one is '%s'",
+	    n, first);
+	rc = count(run, &chunks, &would_go, e);
+	if (rc < 0)
+		return rc;
+	*ret_counted = true;
+	return gc_judge_vanished(run, first, chunks, would_go, e);
+}
+
+static struct sweep_opts sweep_opts_of(struct gc_run *run)
+{
+	return (struct sweep_opts){
+		.cutoff = run->r.cutoff,
+		.start_of_mark = run->r.start_of_mark,
+		.file_clock = &run->file_clock,
+		.check = gc_guard_next,
+		.check_ctx = run,
+	};
+}
+
+static int count_by_touch(struct gc_run *run, uint64_t *ret_chunks,
+    uint64_t *ret_would_go, struct err *e)
+{
+	struct sweep_opts opts = sweep_opts_of(run);
+
+	return sweep_count(
+	    run->ds, &opts, run->task, ret_chunks, ret_would_go, e);
+}
+
+/* Everything was touched: what is missing, what is safe, then sweep. */
+static int sweep_touched(struct gc_run *run, struct err *e)
+{
+	struct sweep_opts opts = sweep_opts_of(run);
+	bool counted = false;
+	int rc = gc_check_findings(run, e);
+
+	if (rc < 0)
+		return rc;
+	gc_mark_finished(run);
+	gc_missing_record(run, false);
+	rc = gc_missing_report(run, e);
+	if (rc == 0)
+		rc = gc_check_vanished(run, count_by_touch, &counted, e);
+	if (rc == 0)
+		rc = gc_guard_all(run, e);
+	if (rc == 0)
+		rc = sweep_run(run->ds, &opts, run->task, &run->r, e);
+	return rc;
+}
+
+static int sweep_by_sets(struct gc_run *run, struct err *e)
+{
+	int rc = 0;
+
+	task_message(run->task, TASK_NOTE,
+	    "'%s' is too full to set access times: garbage is found by "
+	    "reading all index files, in passes that fit the memory",
+	    run->ds->path);
+	run->r.set_based = true;
+	run->r.touched = 0;
+	run->r.seen_hits = 0;
+	run->r.missing_chunks = 0;
+	rc = gc_set_run(run, e);
+	if (rc < 0)
+		return rc;
+	return gc_missing_report(run, e);
+}
+
+static int run_real(struct gc_run *run, struct err *e)
+{
+	int rc = gc_start(run, e);
+
+	if (rc == 0 && !run->no_space) {
+		rc = gc_mark_touch(run, e);
+		if (rc == 0 && !run->no_space)
+			return sweep_touched(run, e);
+	}
+	if (rc < 0)
+		return rc;
+	return sweep_by_sets(run, e);
+}
+
+static int run_dry(struct gc_run *run, struct err *e)
+{
+	char first[GC_SHOWN_SIZE];
+	uint64_t n = 0;
+	const struct gc_result *r = &run->r;
+	int rc = gc_start_dry(run, e);
+
+	if (rc == 0)
+		rc = gc_set_run(run, e);
+	if (rc == 0)
+		rc = gc_missing_report(run, e);
+	if (rc < 0 || run->opts->accept_missing)
+		return rc;
+	/* A run would not remove what this one counted. */
+	rc = roots_vanished(run->ds, &run->mark, &n, first, sizeof(first), e);
+	if (rc == 0 && n > 0)
+		rc = gc_judge_vanished(run, first,
+		    r->disk_chunks + r->pending_chunks + r->removed_chunks,
+		    r->removed_chunks, e);
+	return rc;
+}
+
+/* Until when, and because of what. */
+static void explain_pending(struct gc_run *run)
+{
+	struct gc_result *r = &run->r;
+	int64_t ns = 0;
+
+	if (r->pending_chunks == 0)
+		return;
+	if (run->session_limits) {
+		r->pending_cause = GC_PENDING_SESSION;
+		return;
+	}
+	r->pending_cause = GC_PENDING_CUTOFF;
+	if (r->newest_pending == 0 ||
+	    run->opts->cutoff_s > (uint64_t)(INT64_MAX / CLOCK_NS_PER_S) ||
+	    __builtin_add_overflow(r->newest_pending,
+		(int64_t)run->opts->cutoff_s * CLOCK_NS_PER_S, &ns) ||
+	    __builtin_add_overflow(ns, GC_SLACK_NS + CLOCK_NS_PER_S, &ns))
+		return;
+	r->pending_until = clock_filetime_s(ns);
+}
+
+static void fill_result(struct gc_run *run)
+{
+	struct datastore_space space = { .available = 0 };
+	struct err ignored = ERR_INIT;
+	struct gc_result *r = &run->r;
+
+	r->index_file_count = run->mark.roots_n;
+	r->index_data_bytes = mark_data_bytes(&run->mark);
+	r->references = run->mark.counts.references_read;
+	r->left_overs = run->mark.counts.left_overs;
+	/* For people: where it can not be asked, it is not told. */
+	if (datastore_space(run->ds, &space, &ignored) == 0)
+		r->free_after = space.available;
+	explain_pending(run);
+}
+
+static void count_warnings(struct gc_run *run)
+{
+	run->r.warnings += run->findings.warnings;
+	run->r.warnings += run->findings.fatal > UINT32_MAX
+	    ? UINT32_MAX
+	    : (uint32_t)run->findings.fatal;
+	run->findings.warnings = 0;
+	run->findings.fatal = 0;
+}
+
+static int run_locked(struct gc_run *run, struct err *e)
+{
+	int rc = running_begin(run->ds, e);
+
+	if (rc < 0)
+		return rc;
+	rc = run_real(run, e);
+	run->r.ended = clock_now_s();
+	fill_result(run);
+	/* Space there is now, or never. */
+	gc_missing_record(run, true);
+	count_warnings(run);
+	if (rc == 0)
+		gc_status_write(run);
+	running_end(run->ds);
+	return rc;
+}
+
+static void release(struct gc_run *run)
+{
+	mark_release(&run->mark);
+	touch_free(run->touch);
+	livepass_free(run->live);
+	gc_start_release(run);
+	free(run->missing);
+}
+
+int gc_run(struct datastore *ds, const struct gc_opts *opts, struct task *task,
+    struct gc_result *ret, struct err *e)
+{
+	struct datastore_space space = { .available = 0 };
+	struct err ignored = ERR_INIT;
+	struct gc_run run = {
+		.ds = ds,
+		.opts = opts,
+		.task = task,
+		.r = { .dry_run = opts->dry_run, .started = clock_now_s() },
+		.findings = {
+			.task = task,
+			.ignore = opts->ignore,
+			.ignore_n = opts->ignore_n,
+		},
+		.mark = MARK_INIT,
+	};
+	int rc = gc_check_opts(&run, e);
+
+	if (rc < 0)
+		return rc;
+	if (datastore_space(ds, &space, &ignored) == 0)
+		run.r.free_before = space.available;
+	if (opts->dry_run) {
+		rc = run_dry(&run, e);
+		run.r.ended = clock_now_s();
+		fill_result(&run);
+		count_warnings(&run);
+	} else {
+		rc = run_locked(&run, e);
+	}
+	*ret = run.r;
+	release(&run);
+	return rc;
+}

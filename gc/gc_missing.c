@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "datastore/base/file.h"
+#include "datastore/base/text.h"
+#include "datastore/cairndir.h"
+#include "datastore/damage.h"
+#include "gc/gc_internal.h"
+
+/* Messages about missing chunks; more would hide all others. */
+#define REPORTS_MAX 100U
+
+#define DAMAGED_NAME "damaged"
+
+struct report {
+	struct gc_run *run;
+	uint64_t references;
+};
+
+static void on_reference(void *ctx, const struct digest *d, const char *path)
+{
+	struct report *r = ctx;
+	char hex[DIGEST_HEX_SIZE];
+	char shown[GC_SHOWN_SIZE];
+
+	r->references++;
+	if (r->references > REPORTS_MAX)
+		return;
+	r->run->r.warnings++;
+	digest_hex(d, hex);
+	task_message(r->run->task, TASK_WARNING,
+	    "chunk %s is missing; '%s' references it", hex,
+	    text_name(shown, sizeof(shown), path));
+}
+
+int gc_missing_report(struct gc_run *run, struct err *e)
+{
+	struct report r = { .run = run };
+	int rc = 0;
+
+	if (run->missing_n == 0)
+		return 0;
+	rc = mark_find_references(run->ds, &run->mark, run->missing,
+	    run->missing_n, on_reference, &r, run->task, e);
+	if (rc < 0)
+		return rc;
+	if (r.references > REPORTS_MAX) {
+		task_message(run->task, TASK_WARNING,
+		    "and %" PRIu64 " more references to missing chunks",
+		    r.references - REPORTS_MAX);
+	}
+	return 0;
+}
+
+static bool has_damage_list(const struct gc_run *run)
+{
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+	int fd = -1;
+
+	if (cairndir_open(run->ds, CAIRNDIR, &fd, &found, &ignored) < 0 ||
+	    !found)
+		return false;
+	if (file_stat_at(
+		fd, DAMAGED_NAME, &st, &found, DAMAGED_NAME, &ignored) < 0)
+		found = false;
+	file_close(&fd);
+	return found;
+}
+
+/* What is on the list already, or was stored again meanwhile, is not new. */
+static int pick_new(struct gc_run *run, const struct damage *known,
+    struct digest *out, size_t *ret_n, struct err *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->missing_n; i++) {
+		const struct digest *d = &run->missing[i];
+		struct store_entry entry;
+		bool found = false;
+
+		if (damage_contains(known, d))
+			continue;
+		if (store_stat(run->ds->store, d, &entry, &found, e) < 0)
+			return e->code;
+		if (!found) {
+			out[n] = *d;
+			n++;
+		}
+	}
+	*ret_n = n;
+	return 0;
+}
+
+void gc_missing_record(struct gc_run *run, bool may_create)
+{
+	struct damage *known = NULL;
+	struct digest *fresh = NULL;
+	struct err why = ERR_INIT;
+	size_t n = 0;
+	int rc = 0;
+
+	if (run->missing_n == 0 || run->opts->dry_run ||
+	    (!may_create && !has_damage_list(run)))
+		return;
+	fresh = calloc(run->missing_n, sizeof(*fresh));
+	rc = fresh == NULL ? err_nomem(&why)
+			   : damage_read(run->ds, &known, &why);
+	if (rc == 0)
+		rc = pick_new(run, known, fresh, &n, &why);
+	if (rc == 0 && n > 0)
+		rc = damage_append_all(run->ds, fresh, n, DAMAGE_MISSING, &why);
+	if (rc < 0) {
+		findings_warn(&run->findings,
+		    "the missing chunks can not be recorded, and the next "
+		    "backups may refer to them: %s",
+		    why.msg);
+	}
+	damage_free(known);
+	free(fresh);
+}

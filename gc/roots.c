@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+#include "gc/roots.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/backupid.h"
+#include "datastore/base/buf.h"
+#include "datastore/base/file.h"
+#include "datastore/base/pathlock.h"
+#include "datastore/base/text.h"
+#include "datastore/cairndir.h"
+#include "datastore/snapshot.h"
+
+#define UUID_HEX (2U * IDX_UUID_SIZE)
+#define END_WORD "end "
+#define REMOVED_WAIT_MS 5000U
+#define REMOVED_TRIES 8
+
+/* Sizes at which something else is wrong: ten million lines. */
+#define FILE_MAX (1ULL << 30)
+
+/* A file of lines, whole, cut into strings. */
+struct lines {
+	struct buf bytes;
+	char **items;
+	size_t n;
+	bool found;
+};
+#define LINES_INIT                                                       \
+	{                                                                \
+		.bytes = BUF_INIT, .items = NULL, .n = 0, .found = false \
+	}
+
+static void lines_release(struct lines *l)
+{
+	buf_release(&l->bytes);
+	free(l->items);
+}
+
+static const char *shown_file(
+    const struct datastore *ds, const char *name, char out[CAIRNDIR_SHOWN])
+{
+	char rel[BACKUP_PATH_SIZE] = CAIRNDIR "/";
+
+	(void)memccpy(rel + strlen(rel), name, '\0', sizeof(rel) - 8);
+	return datastore_shown(ds, rel, out, CAIRNDIR_SHOWN);
+}
+
+/* A last line without its end is torn, and no line. */
+static int cut_lines(struct lines *l, struct err *e)
+{
+	size_t count = 0;
+	char *at = (char *)l->bytes.data;
+	char *end = at + l->bytes.len;
+
+	for (size_t i = 0; i < l->bytes.len; i++)
+		count += l->bytes.data[i] == '\n';
+	l->items = calloc(count + 1, sizeof(*l->items));
+	if (l->items == NULL)
+		return err_nomem(e);
+	while (l->n < count) {
+		char *eol = memchr(at, '\n', (size_t)(end - at));
+
+		*eol = '\0';
+		l->items[l->n] = at;
+		l->n++;
+		at = eol + 1;
+	}
+	return 0;
+}
+
+static int read_lines(int dirfd, const char *name, struct lines *l,
+    const char *shown, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = file_read_at(dirfd, name, FILE_MAX, &l->bytes, shown, &why);
+
+	if (rc == ERR_NOTFOUND)
+		return 0;
+	if (rc < 0) {
+		*e = why;
+		return rc;
+	}
+	l->found = true;
+	return l->bytes.len == 0 ? 0 : cut_lines(l, e);
+}
+
+/* A file of .cairn; none where there is no .cairn. */
+static int read_cairn_lines(
+    struct datastore *ds, const char *name, struct lines *l, struct err *e)
+{
+	char shown[CAIRNDIR_SHOWN];
+	bool found = false;
+	int dirfd = -1;
+	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
+
+	if (rc == 0 && found)
+		rc = read_lines(dirfd, name, l, shown_file(ds, name, shown), e);
+	file_close(&dirfd);
+	return rc;
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool contains(char *const *sorted, size_t n, const char *s)
+{
+	return n > 0 &&
+	    bsearch(&s, sorted, n, sizeof(*sorted), compare_strings) != NULL;
+}
+
+static void lines_sort(struct lines *l)
+{
+	if (l->n > 0)
+		qsort(l->items, l->n, sizeof(*l->items), compare_strings);
+}
+
+static void uuid_hex(const uint8_t uuid[IDX_UUID_SIZE], char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < IDX_UUID_SIZE; i++) {
+		out[2 * i] = digits[uuid[i] >> 4];
+		out[2 * i + 1] = digits[uuid[i] & 15];
+	}
+	out[UUID_HEX] = '\0';
+}
+
+/* The names by which the roots of a mark are known in the file: sorted. */
+struct known {
+	char **paths;
+	char **uuids;
+	size_t n;
+};
+
+static void known_release(struct known *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		free(k->paths[i]);
+		free(k->uuids[i]);
+	}
+	free(k->paths);
+	free(k->uuids);
+}
+
+static int known_add(
+    struct known *k, const struct mark_root *root, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	char *uuid = calloc(UUID_HEX + 1, 1);
+	char *path = NULL;
+	int rc = text_append_name(&text, root->path, strlen(root->path), e);
+
+	if (rc == 0)
+		path = buf_detach_str(&text, e);
+	buf_release(&text);
+	if (uuid == NULL || path == NULL) {
+		free(uuid);
+		free(path);
+		return rc < 0 ? rc : err_nomem(e);
+	}
+	uuid_hex(root->uuid, uuid);
+	k->paths[k->n] = path;
+	k->uuids[k->n] = uuid;
+	k->n++;
+	return 0;
+}
+
+static int known_new(const struct mark *m, struct known *k, struct err *e)
+{
+	int rc = 0;
+
+	k->paths = calloc(m->roots_n + 1, sizeof(*k->paths));
+	k->uuids = calloc(m->roots_n + 1, sizeof(*k->uuids));
+	if (k->paths == NULL || k->uuids == NULL)
+		return err_nomem(e);
+	for (size_t i = 0; rc == 0 && i < m->roots_n; i++)
+		rc = known_add(k, &m->roots[i], e);
+	return rc;
+}
+
+static void known_sort(struct known *k)
+{
+	if (k->n == 0)
+		return;
+	qsort(k->paths, k->n, sizeof(*k->paths), compare_strings);
+	qsort(k->uuids, k->n, sizeof(*k->uuids), compare_strings);
+}
+
+/* Is the snapshot of this root in the list of removed ones? */
+static bool is_recorded(const struct lines *removed, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[BACKUP_PATH_SIZE];
+	size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+	if (n == 0 || n >= sizeof(dir))
+		return false;
+	memcpy(dir, path, n);
+	dir[n] = '\0';
+	return contains(removed->items, removed->n, dir);
+}
+
+/* "UUID PATH" to its two halves; NULL: it is no such line. */
+static char *split_root(char *line)
+{
+	if (strlen(line) < UUID_HEX + 2 || line[UUID_HEX] != ' ')
+		return NULL;
+	line[UUID_HEX] = '\0';
+	return line + UUID_HEX + 1;
+}
+
+/* Written whole? */
+static bool is_ended(const struct lines *l)
+{
+	struct err ignored = ERR_INIT;
+	const char *last = l->n == 0 ? "" : l->items[l->n - 1];
+	uint64_t count = 0;
+
+	return strncmp(last, END_WORD, strlen(END_WORD)) == 0 &&
+	    text_parse_u64(last + strlen(END_WORD), 0, UINT64_MAX, &count,
+		&ignored) == 0 &&
+	    count == l->n - 1;
+}
+
+/* Neither there, under this name or another, nor removed on purpose. */
+static bool is_gone(const struct known *now, const struct lines *removed,
+    const char *uuid, const char *path)
+{
+	return !contains(now->paths, now->n, path) &&
+	    !contains(now->uuids, now->n, uuid) && !is_recorded(removed, path);
+}
+
+static uint64_t count_vanished(struct lines *old, const struct known *now,
+    const struct lines *removed, const char **ret_first)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i + 1 < old->n; i++) {
+		char *uuid = old->items[i];
+		const char *path = split_root(uuid);
+
+		if (path == NULL || !is_gone(now, removed, uuid, path))
+			continue;
+		if (count == 0)
+			*ret_first = path;
+		count++;
+	}
+	return count;
+}
+
+int roots_vanished(struct datastore *ds, const struct mark *m, uint64_t *ret_n,
+    char *ret_first, size_t size, struct err *e)
+{
+	struct lines old = LINES_INIT;
+	struct lines removed = LINES_INIT;
+	struct known now = { .paths = NULL, .uuids = NULL, .n = 0 };
+	const char *first = "";
+	uint64_t count = 0;
+	int rc = read_cairn_lines(ds, ROOTS_NAME, &old, e);
+
+	if (rc == 0)
+		rc = read_cairn_lines(ds, SNAPSHOT_REMOVED, &removed, e);
+	if (rc == 0 && is_ended(&old))
+		rc = known_new(m, &now, e);
+	if (rc < 0)
+		goto out;
+	if (is_ended(&old)) {
+		known_sort(&now);
+		lines_sort(&removed);
+		count = count_vanished(&old, &now, &removed, &first);
+	}
+	(void)text_name(ret_first, size, first);
+	*ret_n = count;
+out:
+	known_release(&now);
+	lines_release(&removed);
+	lines_release(&old);
+	return rc;
+}
+
+int roots_gone(struct datastore *ds, const struct mark *before,
+    const struct mark *now, uint64_t *ret_n, char *ret_first, size_t size,
+    struct err *e)
+{
+	struct lines removed = LINES_INIT;
+	struct known known = { .paths = NULL, .uuids = NULL, .n = 0 };
+	struct known old = { .paths = NULL, .uuids = NULL, .n = 0 };
+	const char *first = "";
+	uint64_t count = 0;
+	int rc = read_cairn_lines(ds, SNAPSHOT_REMOVED, &removed, e);
+
+	if (rc == 0)
+		rc = known_new(now, &known, e);
+	if (rc == 0)
+		rc = known_new(before, &old, e);
+	if (rc < 0)
+		goto out;
+	known_sort(&known);
+	lines_sort(&removed);
+	for (size_t i = 0; i < old.n; i++) {
+		if (!is_gone(&known, &removed, old.uuids[i], old.paths[i]))
+			continue;
+		if (count == 0)
+			first = old.paths[i];
+		count++;
+	}
+	(void)text_name(ret_first, size, first);
+	*ret_n = count;
+out:
+	known_release(&old);
+	known_release(&known);
+	lines_release(&removed);
+	return rc;
+}
+
+static int roots_text(const struct known *k, struct buf *out, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < k->n; i++)
+		rc =
+		    buf_append_fmt(out, e, "%s %s\n", k->uuids[i], k->paths[i]);
+	if (rc == 0)
+		rc = buf_append_fmt(out, e, END_WORD "%zu\n", k->n);
+	return rc;
+}
+
+/* Directories of the roots, sorted. */
+static void cut_to_dirs(struct known *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		char *slash = strrchr(k->paths[i], '/');
+
+		if (slash != NULL)
+			*slash = '\0';
+	}
+	known_sort(k);
+}
+
+/* The lines that are still needed; the file's lock is held. */
+static int keep_removed(struct datastore *ds, int dirfd,
+    const struct known *dirs, const char *shown, struct err *e)
+{
+	struct lines removed = LINES_INIT;
+	struct buf text = BUF_INIT;
+	int rc = read_lines(dirfd, SNAPSHOT_REMOVED, &removed, shown, e);
+
+	for (size_t i = 0; rc == 0 && i < removed.n; i++) {
+		if (contains(dirs->paths, dirs->n, removed.items[i]))
+			rc = buf_append_fmt(&text, e, "%s\n", removed.items[i]);
+	}
+	if (rc == 0 && removed.n > 0)
+		rc = file_replace_at(dirfd, SNAPSHOT_REMOVED, text.data,
+		    text.len, &ds->owner, shown, e);
+	buf_release(&text);
+	lines_release(&removed);
+	return rc;
+}
+
+/* Whoever appends holds the same lock (cairndir.h). */
+static int empty_removed(
+    struct datastore *ds, int dirfd, const struct known *dirs, struct err *e)
+{
+	char shown[CAIRNDIR_SHOWN];
+	struct err why = ERR_INIT;
+	struct statx st;
+	bool found = true;
+	int fd = -1;
+	int rc = ERR_NOTFOUND;
+
+	(void)shown_file(ds, SNAPSHOT_REMOVED, shown);
+	for (int i = 0; rc == ERR_NOTFOUND && i < REMOVED_TRIES; i++) {
+		rc = file_stat_at(
+		    dirfd, SNAPSHOT_REMOVED, &st, &found, shown, &why);
+		if (rc < 0 || !found)
+			break;
+		rc = pathlock_take(dirfd, SNAPSHOT_REMOVED, LOCK_EXCLUSIVE,
+		    REMOVED_WAIT_MS, &fd, shown, &why);
+	}
+	if (rc == 0 && found)
+		rc = keep_removed(ds, dirfd, dirs, shown, &why);
+	file_close(&fd);
+	if (rc < 0)
+		*e = why;
+	return rc;
+}
+
+int roots_write(struct datastore *ds, const struct mark *m, struct err *e)
+{
+	struct known k = { .paths = NULL, .uuids = NULL, .n = 0 };
+	struct buf text = BUF_INIT;
+	char shown[CAIRNDIR_SHOWN];
+	bool found = false;
+	int dirfd = -1;
+	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
+
+	if (rc == 0 && !found)
+		rc = err_set(
+		    e, ERR_NOTFOUND, "'%s' has no %s", ds->path, CAIRNDIR);
+	if (rc == 0)
+		rc = known_new(m, &k, e);
+	if (rc == 0)
+		rc = roots_text(&k, &text, e);
+	if (rc == 0)
+		rc = file_replace_at(dirfd, ROOTS_NAME, text.data, text.len,
+		    &ds->owner, shown_file(ds, ROOTS_NAME, shown), e);
+	if (rc == 0) {
+		cut_to_dirs(&k);
+		rc = empty_removed(ds, dirfd, &k, e);
+	}
+	known_release(&k);
+	buf_release(&text);
+	file_close(&dirfd);
+	return rc;
+}

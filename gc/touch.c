@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "gc/touch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/config.h"
+#include "datastore/seenset.h"
+#include "gc/digestsort.h"
+
+/* Touches between two calls of the progress hook. */
+#define PROGRESS_EVERY 256U
+
+struct touch {
+	struct store *store;
+	struct touch_hooks hooks;
+	struct digest *list; /* NULL: each is touched at once */
+	size_t n;
+	size_t batch;
+	struct seenset *seen;
+	bool probed;
+
+	struct digest *canaries;
+	size_t canaries_n;
+	uint64_t stride; /* each stride-th one touched is a canary */
+	uint64_t until_next;
+
+	struct digest *missing; /* sorted */
+	size_t missing_n;
+	size_t missing_cap;
+
+	struct touch_counts counts;
+};
+
+int touch_new(struct store *store, uint32_t batch,
+    const struct touch_hooks *hooks, struct touch **ret, struct err *e)
+{
+	size_t memory = TOUCH_MEMORY_MAX;
+	struct touch *t = calloc(1, sizeof(*t));
+	int rc = 0;
+
+	if (t == NULL)
+		return err_nomem(e);
+	t->store = store;
+	t->hooks = *hooks;
+	t->probed = hooks->first == NULL;
+	t->stride = 1;
+	t->batch = batch;
+	t->canaries = calloc(TOUCH_CANARIES, sizeof(*t->canaries));
+	if (batch != GC_TOUCH_BATCH_OFF) {
+		/* calloc: a small store takes little of it. */
+		t->list = calloc(batch, sizeof(*t->list));
+		if (batch < memory)
+			memory = batch;
+	}
+	if (t->canaries == NULL ||
+	    (batch != GC_TOUCH_BATCH_OFF && t->list == NULL)) {
+		rc = err_nomem(e);
+		goto out;
+	}
+	rc = seenset_new(memory, &t->seen, e);
+	if (rc < 0)
+		goto out;
+	*ret = t;
+	t = NULL;
+out:
+	touch_free(t);
+	return rc;
+}
+
+void touch_free(struct touch *t)
+{
+	if (t == NULL)
+		return;
+	seenset_free(t->seen);
+	free(t->list);
+	free(t->canaries);
+	free(t->missing);
+	free(t);
+}
+
+/*
+ * Each stride-th one touched is kept.  When there is no room, every second
+ * one goes and the stride doubles: what stays is spread over all that was
+ * touched, however much that becomes.
+ */
+static void keep_canary(struct touch *t, const struct digest *d)
+{
+	if (t->until_next > 0) {
+		t->until_next--;
+		return;
+	}
+	if (t->canaries_n == TOUCH_CANARIES) {
+		for (size_t i = 0; i < TOUCH_CANARIES / 2; i++)
+			t->canaries[i] = t->canaries[2 * i];
+		t->canaries_n = TOUCH_CANARIES / 2;
+		t->stride *= 2;
+	}
+	t->canaries[t->canaries_n] = *d;
+	t->canaries_n++;
+	t->until_next = t->stride - 1;
+}
+
+static int keep_missing(struct touch *t, const struct digest *d, struct err *e)
+{
+	size_t at = digest_lower_bound(t->missing, t->missing_n, d);
+	size_t cap = t->missing_cap == 0 ? 64 : t->missing_cap * 2;
+	struct digest *p = NULL;
+
+	if (at < t->missing_n && digest_equal(&t->missing[at], d))
+		return 0;
+	t->counts.missing++;
+	if (t->missing_n == TOUCH_MISSING_MAX)
+		return 0;
+	if (t->missing_n == t->missing_cap) {
+		p = reallocarray(t->missing, cap, sizeof(*p));
+		if (p == NULL)
+			return err_nomem(e);
+		t->missing = p;
+		t->missing_cap = cap;
+	}
+	memmove(t->missing + at + 1, t->missing + at,
+	    (t->missing_n - at) * sizeof(*t->missing));
+	t->missing[at] = *d;
+	t->missing_n++;
+	return 0;
+}
+
+/* The store has dealt with this digest: one reference is resolved. */
+static int resolve(struct touch *t, const struct digest *d,
+    enum store_touched what, struct err *e)
+{
+	int rc = 0;
+
+	if (what == STORE_TOUCHED) {
+		t->counts.touched++;
+		keep_canary(t, d);
+	} else {
+		rc = keep_missing(t, d, e);
+	}
+	seenset_add(t->seen, d);
+	t->counts.resolved++;
+	if (t->hooks.progress != NULL &&
+	    t->counts.resolved % PROGRESS_EVERY == 0)
+		t->hooks.progress(t->hooks.ctx);
+	return rc;
+}
+
+/*
+ * Probe with the first of these that can be probed with, before any of them
+ * is touched.
+ */
+static int probe(
+    struct touch *t, const struct digest *d, size_t n, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < n && !t->probed; i++)
+		rc = t->hooks.first(t->hooks.ctx, &d[i], &t->probed, e);
+	return rc;
+}
+
+/* *why is what the store says of d.  0: go on. */
+static int fail(struct touch *t, const struct digest *d, const struct err *why,
+    struct err *e)
+{
+	*e = *why;
+	if (why->code == ERR_CANCELLED || why->code == ERR_NOMEM ||
+	    t->hooks.failed == NULL)
+		return why->code;
+	t->counts.failed++;
+	return t->hooks.failed(t->hooks.ctx, d, e);
+}
+
+static int touch_now(
+    struct touch *t, const struct digest *d, struct task *task, struct err *e)
+{
+	enum store_touched what = STORE_MISSING;
+	struct err why = ERR_INIT;
+	int rc = task_check(task, e);
+
+	if (rc == 0)
+		rc = probe(t, d, 1, e);
+	if (rc < 0)
+		return rc;
+	if (store_touch(t->store, d, &what, &why) < 0)
+		return fail(t, d, &why, e);
+	return resolve(t, d, what, e);
+}
+
+int touch_add(
+    struct touch *t, const struct digest *d, struct task *task, struct err *e)
+{
+	int rc = 0;
+
+	t->counts.references++;
+	if (seenset_contains(t->seen, d)) {
+		t->counts.hits++;
+		t->counts.resolved++;
+		return 0;
+	}
+	if (t->list == NULL)
+		return touch_now(t, d, task, e);
+	if (t->n == t->batch)
+		rc = touch_flush(t, task, e);
+	if (rc < 0)
+		return rc;
+	t->list[t->n] = *d;
+	t->n++;
+	return 0;
+}
+
+/* How far the store has come with a piece of the list. */
+struct flush {
+	struct touch *t;
+	size_t done;
+	struct err own; /* a failure of our own, not of a touch */
+};
+
+static int on_touched(
+    void *ctx, const struct digest *d, enum store_touched what, struct err *e)
+{
+	struct flush *f = ctx;
+	int rc = resolve(f->t, d, what, &f->own);
+
+	if (rc < 0) {
+		*e = f->own;
+		return rc;
+	}
+	f->done++;
+	return 0;
+}
+
+/* Sorted, without duplicates. */
+static int touch_sorted(struct touch *t, const struct digest *d, size_t n,
+    struct task *task, struct err *e)
+{
+	size_t first = 0;
+	int rc = probe(t, d, n, e);
+
+	while (rc == 0 && first < n) {
+		struct flush f = { .t = t, .own = ERR_INIT };
+		struct err why = ERR_INIT;
+
+		rc = store_touch_batch(
+		    t->store, d + first, n - first, on_touched, &f, task, &why);
+		first += f.done;
+		if (rc == 0)
+			break;
+		if (f.own.code != ERR_OK || first == n) {
+			*e = why;
+			break;
+		}
+		/* The first one that was not reported is the one. */
+		rc = fail(t, &d[first], &why, e);
+		first++;
+	}
+	return rc;
+}
+
+int touch_flush(struct touch *t, struct task *task, struct err *e)
+{
+	size_t distinct = 0;
+	size_t duplicates = 0;
+	int rc = 0;
+
+	if (t->n == 0)
+		return 0;
+	digest_sort(t->list, t->n);
+	distinct = digest_unique(t->list, t->n);
+	duplicates = t->n - distinct;
+	t->n = 0;
+	rc = touch_sorted(t, t->list, distinct, task, e);
+	if (rc < 0)
+		return rc;
+	/* Of one that failed, too: nothing hangs on these any more. */
+	t->counts.hits += duplicates;
+	t->counts.resolved += duplicates;
+	if (t->hooks.progress != NULL)
+		t->hooks.progress(t->hooks.ctx);
+	return 0;
+}
+
+void touch_counts(const struct touch *t, struct touch_counts *ret)
+{
+	*ret = t->counts;
+	ret->waiting = ret->references - ret->resolved;
+}
+
+const struct digest *touch_canaries(const struct touch *t, size_t *ret_n)
+{
+	*ret_n = t->canaries_n;
+	return t->canaries;
+}
+
+const struct digest *touch_missing(const struct touch *t, size_t *ret_n)
+{
+	*ret_n = t->missing_n;
+	return t->missing;
+}
