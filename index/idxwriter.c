@@ -237,12 +237,11 @@ int idxwriter_finish(struct idxwriter *w, uint64_t *ret_size,
 		rc = write_header(w, e);
 	if (rc < 0)
 		return rc;
-	if (w->fd >= 0) {
+	if (w->fd >= 0)
 		rc = close_file(w, e);
-		if (rc == 0)
-			rc = session_add_file(w->session, w->tmp, w->filename,
-			    w->info.size, &w->info.csum, e);
-	}
+	if (rc == 0)
+		rc = session_add_file(w->session, w->tmp, w->filename,
+		    w->info.size, &w->info.csum, e);
 	if (rc < 0)
 		return rc;
 	*ret_size = w->info.size;
