@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening a session and putting chunks: steps 1 to 7. */
+#include "datastore/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "datastore/damage.h"
+#include "datastore/locks.h"
+#include "datastore/registration.h"
+#include "datastore/snapshot.h"
+#include "datastore/tree.h"
+#include "tests/support/foreign.h"
+#include "tests/support/sessionfix.h"
+
+static bool byte0_is_free(struct dsfix *f)
+{
+	return foreign_can_byte(
+	    f->ds->root_fd, ".lock", LOCK_BYTE_SESSION, F_WRLCK);
+}
+
+static void assert_registered(struct dsfix *f)
+{
+	struct registration_list l = { .n = 0 };
+	char machine[DATASTORE_ID_SIZE];
+	char host[REGISTRATION_HOST_SIZE];
+
+	registration_this_machine(host, machine);
+	assert_ok(registration_list(f->ds, &l, &f->e), &f->e);
+	assert_int_equal(l.n, 1);
+	assert_true(l.items[0].live);
+	assert_string_equal(l.items[0].group, "host/a");
+	assert_string_equal(l.items[0].snapshot, T0_DIR);
+	assert_string_equal(l.items[0].command, "push");
+	assert_string_equal(l.items[0].machine_id, machine);
+	assert_string_equal(l.items[0].host, host);
+	assert_int_equal(l.items[0].pid, getpid());
+	registration_list_release(&l);
+}
+
+/* What each step takes is held until the end, and then is not. */
+static void test_steps(void **state)
+{
+	struct dsfix *f = *state;
+	struct session *s = NULL;
+	struct session_stats stats;
+
+	assert_true(byte0_is_free(f));
+	s = sessionfix_open(f, &sessionfix_ten);
+	assert_false(byte0_is_free(f));
+	assert_registered(f);
+	assert_true(dsfix_has(f, "host/a/owner"));
+	assert_false(sessionfix_can_flock(f, "host/a", LOCK_SH));
+	assert_false(sessionfix_can_flock(f, T0_DIR, LOCK_SH));
+	assert_int_equal(session_id(s)->time, T0);
+	assert_int_equal(session_base_fd(s), -1);
+	assert_true(session_dir_fd(s) >= 0);
+	assert_ok(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e);
+	assert_ok(session_beat(s, &f->e), &f->e);
+	session_stats(s, &stats);
+	assert_int_equal(stats.chunks, 10);
+	assert_int_equal(stats.new_chunks, 10);
+	assert_int_equal(stats.bytes, 10 * PUSHFIX_CHUNK);
+	assert_int_equal(stats.new_bytes, 10 * PUSHFIX_CHUNK);
+	assert_in_range(stats.stored_bytes, 1, 10 * (PUSHFIX_CHUNK + 12));
+	assert_false(dsfix_has(f, T0_DIR "/" PUSHFIX_NAME));
+	assert_false(dsfix_has(f, T0_DIR "/index.json.blob"));
+	assert_ok(session_commit(s, &f->e), &f->e);
+	assert_true(byte0_is_free(f));
+	assert_true(sessionfix_can_flock(f, "host/a", LOCK_EX));
+	assert_true(sessionfix_can_flock(f, T0_DIR, LOCK_EX));
+	assert_true(dsfix_has(f, T0_DIR "/" PUSHFIX_NAME));
+	assert_false(dsfix_has(f, T0_DIR "/" PUSHFIX_TMP));
+	sessionfix_census(f, 1, 0, 1, 0);
+}
+
+static void test_manifest(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_opts opts;
+	struct session *s = NULL;
+	struct backup_snapshot id;
+	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
+	struct manifest m = MANIFEST_INIT;
+
+	assert_ok(pushfix_opts(&sessionfix_ten, &opts, &f->e), &f->e);
+	opts.notes = "before the move";
+	assert_ok(session_open(f->ds, &opts, &f->task, &s, &f->e), &f->e);
+	id = *session_id(s);
+	assert_ok(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e);
+	assert_ok(session_commit(s, &f->e), &f->e);
+	assert_ok(snapshot_hold(f->ds, &id, LOCK_SHARED, &hold, &f->e), &f->e);
+	assert_ok(tree_read_manifest(f->ds, &id, hold.fd, &m, &f->e), &f->e);
+	assert_int_equal(m.files_n, 2);
+	assert_non_null(manifest_find(&m, PUSHFIX_NAME));
+	assert_non_null(manifest_find(&m, "b.conf.blob"));
+	assert_string_equal(m.notes, "before the move");
+	manifest_release(&m);
+	snapshot_release(&hold);
+}
+
+static void set_old(struct dsfix *f, unsigned number)
+{
+	const struct timespec old[2] = { { .tv_sec = 1000 },
+		{ .tv_sec = 1000 } };
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct digest d;
+
+	pushfix_digest(number, &d);
+	store_chunk_path(&d, path);
+	assert_int_equal(utimensat(f->ds->chunks_fd, path, old, 0), 0);
+}
+
+static int64_t atime_of(struct dsfix *f, unsigned number)
+{
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct stat st;
+	struct digest d;
+
+	pushfix_digest(number, &d);
+	store_chunk_path(&d, path);
+	assert_int_equal(fstatat(f->ds->chunks_fd, path, &st, 0), 0);
+	return st.st_atim.tv_sec;
+}
+
+/* I2: what is there is touched; only what the base references is not. */
+static void test_reuse(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_stats stats;
+	struct backup_snapshot first;
+	struct session *s = NULL;
+	const struct pushfix again = { .group = "host/a",
+		.base = &first,
+		.reuse = { .first = 0, .n = 5 },
+		.put = { .first = 5, .n = 6 } };
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	for (unsigned i = 0; i < 10; i++)
+		set_old(f, i);
+	s = sessionfix_open(f, &again);
+	assert_true(session_base_fd(s) >= 0);
+	assert_ok(pushfix_fill(s, &again, &f->e), &f->e);
+	session_stats(s, &stats);
+	assert_int_equal(stats.chunks, 6);
+	assert_int_equal(stats.new_chunks, 1);
+	assert_int_equal(stats.new_bytes, PUSHFIX_CHUNK);
+	assert_ok(session_commit(s, &f->e), &f->e);
+	assert_int_equal(atime_of(f, 4), 1000);
+	for (unsigned i = 5; i < 11; i++)
+		assert_true(atime_of(f, i) > 1000);
+	sessionfix_census(f, 2, 0, 1, 0);
+}
+
+static void test_put_bounds(void **state)
+{
+	struct dsfix *f = *state;
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+	struct codec *codec = NULL;
+	struct buf scratch = BUF_INIT;
+	enum session_put what;
+	struct digest d;
+
+	assert_ok(codec_new(&codec, &f->e), &f->e);
+	assert_err(session_put(s, codec, &scratch, "", 0, &d, &what, &f->e),
+	    &f->e, ERR_INVALID, "chunk of 0 bytes, want 1 to 16777216");
+	assert_ok(
+	    session_put(s, codec, &scratch, "x", 1, &d, &what, &f->e), &f->e);
+	assert_int_equal(what, SESSION_NEW);
+	assert_ok(
+	    session_put(s, codec, &scratch, "x", 1, &d, &what, &f->e), &f->e);
+	assert_int_equal(what, SESSION_REUSED);
+	codec_free(codec);
+	buf_release(&scratch);
+	session_abort(s);
+	sessionfix_census(f, 0, 0, 0, 0);
+}
+
+/* A name that is taken gives the next second; with --time it is an error. */
+static void test_time(void **state)
+{
+	struct dsfix *f = *state;
+	struct pushfix p = sessionfix_ten;
+	struct session *s = NULL;
+	struct backup_snapshot id;
+	int64_t now = clock_now_s();
+
+	sessionfix_run(f, &sessionfix_ten, NULL);
+	assert_err(pushfix_open(f->ds, &sessionfix_ten, &f->task, &s, &f->e),
+	    &f->e, ERR_EXISTS, "'" T0_DIR "' is already there");
+	sessionfix_census(f, 1, 0, 1, 0);
+	/* An older one may be made after a newer one. */
+	p.time = T0 - 86400;
+	sessionfix_run(f, &p, &id);
+	assert_int_equal(id.time, p.time);
+	p.time = -1;
+	assert_err(pushfix_open(f->ds, &p, &f->task, &s, &f->e), &f->e,
+	    ERR_INVALID, "time -1 of a snapshot");
+	p.time = 0;
+	for (int i = 0; i < 3; i++) {
+		sessionfix_run(f, &p, &id);
+		assert_in_range(id.time, now + i, now + i + 60);
+	}
+	sessionfix_census(f, 5, 0, 1, 0);
+}
+
+/* A time without --time that is taken by an unfinished one is passed, too. */
+static void test_time_unfinished(void **state)
+{
+	struct dsfix *f = *state;
+	struct pushfix p = sessionfix_ten;
+	struct backup_snapshot id;
+	struct backup_snapshot mark;
+	int64_t now = clock_now_s();
+
+	p.time = 0;
+	mark = (struct backup_snapshot){ .time = now };
+	assert_ok(backup_group_parse(&(struct backup_ns){ .name = "" },
+		      "host/a", &mark.group, &f->e),
+	    &f->e);
+	for (int i = 0; i < 5; i++) {
+		char path[BACKUP_PATH_SIZE];
+
+		mark.time = now + i;
+		backup_snapshot_path(&mark, path);
+		dsfix_mkdir(f, path);
+	}
+	sessionfix_run(f, &p, &id);
+	assert_in_range(id.time, now + 5, now + 60);
+	sessionfix_census(f, 1, 5, 1, 0);
+}
+
+/* One session per group; who is in the way is said. */
+static void test_group_busy(void **state)
+{
+	struct dsfix *f = *state;
+	struct pushfix other = sessionfix_ten;
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+	struct session *t = NULL;
+	char want[64];
+
+	(void)snprintf(want, sizeof(want), "pid %d", getpid());
+	assert_ok(
+	    datastore_open(f->path, DATASTORE_WRITE, NULL, &f->second, &f->e),
+	    &f->e);
+	other.time = T0 + 1;
+	assert_err(pushfix_open(f->second, &other, &f->task, &t, &f->e), &f->e,
+	    ERR_BUSY, "group 'host/a' is in use by push of host/a (host ");
+	assert_non_null(strstr(f->e.msg, want));
+	other.group = "host/b";
+	sessionfix_run(f, &other, NULL);
+	assert_ok(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e);
+	assert_ok(session_commit(s, &f->e), &f->e);
+	sessionfix_census(f, 2, 0, 2, 0);
+}
+
+/* Byte 0 and the own byte keep a program that locks like PBS out (I9). */
+static void test_pbs(void **state)
+{
+	struct dsfix *f = *state;
+	const struct foreign_lock gc = { .classic = true, .type = F_WRLCK };
+	const struct foreign_lock writer = { .classic = true, .type = F_RDLCK };
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+
+	assert_false(foreign_can(f->ds->root_fd, ".lock", &gc));
+	assert_false(foreign_can(f->ds->root_fd, ".lock", &writer));
+	session_abort(s);
+}
+
+/* I2: nobody removes a base that is in use; one in removal is no base. */
+static void test_base(void **state)
+{
+	struct dsfix *f = *state;
+	struct backup_snapshot first;
+	struct backup_snapshot none;
+	struct pushfix p = { .group = "host/b", .time = T0, .base = &first };
+	struct session *s = NULL;
+	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	s = sessionfix_open(f, &p);
+	assert_false(sessionfix_can_flock(f, T0_DIR, LOCK_EX));
+	assert_true(sessionfix_can_flock(f, T0_DIR, LOCK_SH));
+	assert_err(snapshot_forget(f->ds, &first, &f->task, &f->e), &f->e,
+	    ERR_BUSY, "'" T0_DIR "' is in use");
+	session_abort(s);
+	assert_true(sessionfix_can_flock(f, T0_DIR, LOCK_EX));
+	assert_ok(
+	    snapshot_hold(f->ds, &first, LOCK_EXCLUSIVE, &hold, &f->e), &f->e);
+	assert_err(pushfix_open(f->ds, &p, &f->task, &s, &f->e), &f->e,
+	    ERR_BUSY,
+	    "base: snapshot '" T0_DIR "' is being written or removed");
+	snapshot_release(&hold);
+	none = first;
+	none.time++;
+	p.base = &none;
+	assert_err(pushfix_open(f->ds, &p, &f->task, &s, &f->e), &f->e,
+	    ERR_NOTFOUND, "base: snapshot 'host/a/2027-01-15T08:00:01Z'");
+	dsfix_unlink(f, T0_DIR "/index.json.blob");
+	p.base = &first;
+	assert_err(pushfix_open(f->ds, &p, &f->task, &s, &f->e), &f->e,
+	    ERR_NOTFOUND, "base '" T0_DIR "' is not finished");
+	sessionfix_census(f, 0, 1, 1, 0);
+}
+
+/* Nothing of a session that withdraws is left, but what was there before. */
+static void test_abort(void **state)
+{
+	struct dsfix *f = *state;
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+
+	session_abort(NULL);
+	assert_ok(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e);
+	session_abort(s);
+	sessionfix_census(f, 0, 0, 0, 0);
+	assert_true(byte0_is_free(f));
+	/* A group that somebody made for it, with its owner, stays. */
+	dsfix_mkdir(f, "host/a");
+	dsfix_put(f, "host/a/owner", "joe@pbs\n");
+	s = sessionfix_open(f, &sessionfix_ten);
+	session_abort(s);
+	assert_true(dsfix_has(f, "host/a/owner"));
+	sessionfix_run(f, &sessionfix_ten, NULL);
+	sessionfix_census(f, 1, 0, 1, 0);
+}
+
+static size_t damaged_count(struct dsfix *f)
+{
+	struct damage *d = NULL;
+	size_t n = 0;
+
+	assert_ok(damage_read(f->ds, &d, &f->e), &f->e);
+	n = damage_count(d);
+	damage_free(d);
+	return n;
+}
+
+/*
+ * I2: a digest on the list is never reused, from the base or by touch; its
+ * content is stored anew, synced, and only then the list says so.
+ */
+static void test_heal(void **state)
+{
+	struct dsfix *f = *state;
+	struct backup_snapshot first;
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct digest d;
+	struct session *s = NULL;
+	struct session_stats stats;
+	const struct pushfix again = { .group = "host/a",
+		.base = &first,
+		.reuse = { .first = 0, .n = 10 },
+		.put = { .first = 3, .n = 1 } };
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	pushfix_digest(3, &d);
+	store_chunk_path(&d, path);
+	tmpdir_put_str(f->ds->chunks_fd, path, "rubbish of some length");
+	assert_ok(damage_append(f->ds, &d, DAMAGE_BAD, &f->e), &f->e);
+	fault_install();
+	s = sessionfix_open(f, &again);
+	assert_false(session_may_reference(s, &d));
+	assert_ok(pushfix_fill(s, &again, &f->e), &f->e);
+	session_stats(s, &stats);
+	/* Put twice: for the base's entry, then again; stored once. */
+	assert_int_equal(stats.chunks, 2);
+	assert_int_equal(stats.new_chunks, 1);
+	assert_int_equal(damaged_count(f), 0);
+	assert_ok(session_commit(s, &f->e), &f->e);
+	sessionfix_census(f, 2, 0, 1, 0);
+}
+
+struct heal_order {
+	uint64_t chunk_synced;
+	uint64_t healed;
+};
+
+static void see_heal(void *ctx, struct fault_event *ev)
+{
+	struct heal_order *o = ctx;
+
+	if (ev->call == FAULT_WRITE && ev->n > 70 &&
+	    memmem(ev->in, ev->n, " healed ", 8) != NULL)
+		o->healed = ev->nth;
+	if (ev->call == FAULT_FSYNC && o->healed == 0)
+		o->chunk_synced = ev->nth;
+}
+
+static void test_heal_order(void **state)
+{
+	struct dsfix *f = *state;
+	struct heal_order o = { .healed = 0 };
+	const struct pushfix one = { .group = "host/a",
+		.put = { .first = 3, .n = 1 } };
+	struct digest d;
+	struct session *s = NULL;
+
+	pushfix_digest(3, &d);
+	assert_ok(damage_append(f->ds, &d, DAMAGE_MISSING, &f->e), &f->e);
+	s = sessionfix_open(f, &one);
+	fault_install();
+	fault_set_hooks(&(struct fault_hooks){ .after = see_heal, .ctx = &o });
+	assert_ok(pushfix_fill(s, &one, &f->e), &f->e);
+	assert_true(o.healed > 0);
+	assert_in_range(o.chunk_synced, 1, o.healed - 1);
+	session_abort(s);
+}
+
+/* If that can not be said, the put fails: the base may not be trusted then. */
+static void test_heal_fails(void **state)
+{
+	struct dsfix *f = *state;
+	const struct pushfix one = { .group = "host/a",
+		.put = { .first = 3, .n = 1 } };
+	struct digest d;
+	struct session *s = NULL;
+
+	pushfix_digest(3, &d);
+	assert_ok(damage_append(f->ds, &d, DAMAGE_MISSING, &f->e), &f->e);
+	s = sessionfix_open(f, &one);
+	fault_install();
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_OPENAT),
+	    .name = "damaged",
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = 1,
+	    .error = EACCES });
+	assert_err(pushfix_fill(s, &one, &f->e), &f->e, ERR_SYS, "damaged");
+	session_abort(s);
+	assert_int_equal(damaged_count(f), 1);
+}
+
+static void test_dry_run(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_opts opts;
+	struct session *s = NULL;
+	struct session_stats stats;
+	struct backup_snapshot first;
+	struct pushfix p = { .group = "host/new",
+		.put = { .first = 8, .n = 4 } };
+	struct pushfix_range twice = { .first = 8, .n = 4 };
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	set_old(f, 8);
+	assert_ok(dsfix_open(f, DATASTORE_READ), &f->e);
+	assert_ok(pushfix_opts(&p, &opts, &f->e), &f->e);
+	opts.dry_run = true;
+	opts.base = &first;
+	fault_install();
+	assert_ok(session_open(f->ds, &opts, &f->task, &s, &f->e), &f->e);
+	assert_int_equal(session_dir_fd(s), -1);
+	assert_true(session_base_fd(s) >= 0);
+	assert_ok(pushfix_fill(s, &p, &f->e), &f->e);
+	p.put = twice;
+	assert_ok(session_add_blob(s, "c.conf.blob", "x", 1, &f->e), &f->e);
+	assert_ok(session_beat(s, &f->e), &f->e);
+	session_stats(s, &stats);
+	assert_int_equal(stats.chunks, 4);
+	assert_int_equal(stats.new_chunks, 2);
+	assert_ok(session_commit(s, &f->e), &f->e);
+	assert_int_equal(fault_count(FAULT_CHANGES), 0);
+	assert_int_equal(
+	    fault_count(FAULT_BIT(FAULT_FLOCK) | FAULT_BIT(FAULT_OFD_LOCK)), 0);
+	assert_int_equal(atime_of(f, 8), 1000);
+	assert_false(dsfix_has(f, "host/new"));
+}
+
+/* What would have been stored once counts as there the second time. */
+static void test_dry_run_repeats(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_opts opts;
+	struct session *s = NULL;
+	struct codec *codec = NULL;
+	struct buf scratch = BUF_INIT;
+	enum session_put what = SESSION_NEW;
+	struct digest d;
+
+	assert_ok(pushfix_opts(&sessionfix_ten, &opts, &f->e), &f->e);
+	opts.dry_run = true;
+	assert_ok(session_open(f->ds, &opts, &f->task, &s, &f->e), &f->e);
+	assert_ok(codec_new(&codec, &f->e), &f->e);
+	for (int i = 0; i < 2; i++) {
+		for (int c = 0; c < 200; c++) {
+			assert_ok(session_put(s, codec, &scratch, &c, sizeof(c),
+				      &d, &what, &f->e),
+			    &f->e);
+			assert_int_equal(
+			    what, i == 0 ? SESSION_NEW : SESSION_REUSED);
+		}
+	}
+	codec_free(codec);
+	buf_release(&scratch);
+	session_abort(s);
+}
+
+static void test_dry_run_time(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_opts opts;
+	struct session *s = NULL;
+
+	sessionfix_run(f, &sessionfix_ten, NULL);
+	assert_ok(pushfix_opts(&sessionfix_ten, &opts, &f->e), &f->e);
+	opts.dry_run = true;
+	assert_err(session_open(f->ds, &opts, &f->task, &s, &f->e), &f->e,
+	    ERR_EXISTS, "'" T0_DIR "' is already there");
+}
+
+static void test_read_only(void **state)
+{
+	struct dsfix *f = *state;
+	struct session *s = NULL;
+
+	assert_ok(dsfix_open(f, DATASTORE_READ), &f->e);
+	assert_err(pushfix_open(f->ds, &sessionfix_ten, &f->task, &s, &f->e),
+	    &f->e, ERR_REFUSED, "is not open for writing");
+}
+
+static void test_min_free(void **state)
+{
+	struct dsfix *f = *state;
+	struct session_opts opts;
+	struct session *s = NULL;
+
+	assert_ok(pushfix_opts(&sessionfix_ten, &opts, &f->e), &f->e);
+	opts.min_free.percent_x100 = 10000;
+	fault_install();
+	assert_err(session_open(f->ds, &opts, &f->task, &s, &f->e), &f->e,
+	    ERR_REFUSED, "free");
+	assert_int_equal(fault_count(FAULT_CHANGES), 0);
+	assert_false(dsfix_has(f, "host/a"));
+}
+
+static void test_cancel(void **state)
+{
+	struct dsfix *f = *state;
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+
+	atomic_store(&f->task.stop, 2);
+	assert_err(
+	    pushfix_fill(s, &sessionfix_ten, &f->e), &f->e, ERR_CANCELLED, "2");
+	assert_err(session_beat(s, &f->e), &f->e, ERR_CANCELLED, "2");
+	assert_err(session_commit(s, &f->e), &f->e, ERR_CANCELLED, "2");
+	atomic_store(&f->task.stop, 0);
+	sessionfix_census(f, 0, 0, 0, 0);
+}
+
+/* A foreign store gets its .cairn by the first push. */
+static void test_foreign_store(void **state)
+{
+	struct dsfix *f = *state;
+
+	dsfix_move(f, "store/.cairn", "gone");
+	assert_ok(dsfix_open(f, DATASTORE_WRITE), &f->e);
+	sessionfix_run(f, &sessionfix_ten, NULL);
+	assert_true(dsfix_has(f, ".cairn/format"));
+	sessionfix_census(f, 1, 0, 1, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SESSION_TEST(test_steps),
+		SESSION_TEST(test_manifest),
+		SESSION_TEST(test_reuse),
+		SESSION_TEST(test_put_bounds),
+		SESSION_TEST(test_time),
+		SESSION_TEST(test_time_unfinished),
+		SESSION_TEST(test_group_busy),
+		SESSION_TEST(test_pbs),
+		SESSION_TEST(test_base),
+		SESSION_TEST(test_abort),
+		SESSION_TEST(test_heal),
+		SESSION_TEST(test_heal_order),
+		SESSION_TEST(test_heal_fails),
+		SESSION_TEST(test_dry_run),
+		SESSION_TEST(test_dry_run_repeats),
+		SESSION_TEST(test_dry_run_time),
+		SESSION_TEST(test_read_only),
+		SESSION_TEST(test_min_free),
+		SESSION_TEST(test_cancel),
+		SESSION_TEST(test_foreign_store),
+	};
+
+	return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+}
