@@ -63,8 +63,11 @@ int datastore_check_min_free(
 	rc = datastore_space(ds, &s, e);
 	if (rc < 0)
 		return rc;
-	if (want->percent_x100 != 0)
-		bytes = s.total / PERCENT_X100 * want->percent_x100;
+	if (want->percent_x100 != 0) {
+		/* In two parts, since the product may not fit. */
+		bytes = s.total / PERCENT_X100 * want->percent_x100 +
+		    s.total % PERCENT_X100 * want->percent_x100 / PERCENT_X100;
+	}
 	if (s.available >= bytes)
 		return 0;
 	share = share_x100(s.available, s.total);
