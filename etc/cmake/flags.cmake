@@ -11,7 +11,7 @@ set(warnings
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
   list(APPEND warnings
     -Warith-conversion -Wformat-signedness -Wformat-overflow=2
-    -Wformat-truncation=2 -Wcast-align=strict -Walloca -Walloc-zero
+    -Wformat-truncation=1 -Wcast-align=strict -Walloca -Walloc-zero
     -Wduplicated-cond -Wduplicated-branches -Wlogical-op -Wjump-misses-init
     -Wtrampolines -Wstringop-overflow=4 -Warray-bounds=2 -Wshift-overflow=2
     -Wuse-after-free=3 -Wstack-usage=32768)
