@@ -13,17 +13,7 @@
 
 #define SHOWN 256
 
-/* "root.img" is root.img.fidx; a file's whole name is itself. */
-static bool is_named(const struct manifest_file *f, const char *name)
-{
-	size_t n = strlen(name);
-
-	if (strcmp(f->filename, name) == 0)
-		return true;
-	/* All three suffixes have five characters. */
-	return strlen(f->filename) == n + sizeof(".fidx") - 1 &&
-	    strncmp(f->filename, name, n) == 0;
-}
+#define ENTRIES 1024 /* read from the index at a time */
 
 static int not_found(const struct manifest *m, const char *name,
     const char *shown, struct err *e)
@@ -43,6 +33,38 @@ static int not_found(const struct manifest *m, const char *name,
 	    names != NULL ? names : "");
 	buf_release(&list);
 	return rc;
+}
+
+/* "root.img" is root.img.fidx. */
+static bool is_stem(const char *filename, const char *name)
+{
+	size_t n = strlen(name);
+
+	/* All three suffixes have five characters. */
+	return strlen(filename) == n + sizeof(".fidx") - 1 &&
+	    strncmp(filename, name, n) == 0;
+}
+
+/* A file's whole name is itself, whatever another one's stem is. */
+static int find_file(const struct manifest *m, const char *name,
+    const char *shown, const struct manifest_file **ret, struct err *e)
+{
+	const struct manifest_file *found = manifest_find(m, name);
+
+	for (size_t i = 0; i < m->files_n && found == NULL; i++)
+		if (is_stem(m->files[i].filename, name))
+			found = &m->files[i];
+	if (found == NULL)
+		return not_found(m, name, shown, e);
+	for (const struct manifest_file *f = found + 1;
+	     f < m->files + m->files_n; f++)
+		if (is_stem(f->filename, name) &&
+		    is_stem(found->filename, name))
+			return err_set(e, ERR_INVALID,
+			    "%s: '%s' is '%s' or '%s'; want the whole name",
+			    shown, name, found->filename, f->filename);
+	*ret = found;
+	return 0;
 }
 
 static int check_listed(const struct archive *a, const struct manifest_file *f,
@@ -101,6 +123,9 @@ static int open_blob(
 			err_prefix(e, "%s", shown);
 		}
 	}
+	/* More than the format allows. */
+	if (rc == ERR_LIMIT)
+		e->code = rc = ERR_CORRUPT;
 	a->size = a->content.len;
 	codec_free(codec);
 	buf_release(&raw);
@@ -117,11 +142,9 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 	int rc = 0;
 
 	backup_snapshot_path(s, path);
-	for (size_t i = 0; i < m->files_n && f == NULL; i++)
-		if (is_named(&m->files[i], name))
-			f = &m->files[i];
-	if (f == NULL)
-		return not_found(m, name, path, e);
+	rc = find_file(m, name, path, &f, e);
+	if (rc < 0)
+		return rc;
 	if (f->crypt_mode == CRYPT_ENCRYPT)
 		return err_set(e, ERR_UNSUPPORTED,
 		    "'%s/%s' is encrypted; this version has no keys", path,
@@ -169,22 +192,51 @@ enum backup_file_kind archive_kind(const struct archive *a)
 	return a->kind;
 }
 
+int archive_check(struct archive *a, struct task *task, struct err *e)
+{
+	struct idx_entry *entries = NULL;
+	uint64_t longest = 1;
+	uint64_t end = 0;
+	size_t n = 0;
+	int rc = 0;
+
+	if (a->idx == NULL || a->checked)
+		return 0;
+	entries = calloc(ENTRIES, sizeof(*entries));
+	rc = entries == NULL ? err_nomem(e) : 0;
+	while (rc == 0) {
+		rc = idx_next(a->idx, entries, ENTRIES, &n, e);
+		if (rc < 0 || n == 0)
+			break;
+		for (size_t i = 0; i < n; i++) {
+			if (entries[i].end - end > longest)
+				longest = entries[i].end - end;
+			end = entries[i].end;
+		}
+		rc = task_check(task, e);
+	}
+	if (rc == 0)
+		rc = idx_rewind(a->idx, e);
+	free(entries);
+	if (rc < 0)
+		return rc;
+	a->longest = longest;
+	a->checked = true;
+	return 0;
+}
+
+/* CRC, at most `limit` bytes of content, SHA-256. */
 static int load_once(struct datastore *ds, struct codec *codec,
-    const struct digest *d, uint64_t want_size, struct buf *raw,
-    struct buf *out, struct err *e)
+    const struct digest *d, size_t limit, struct buf *raw, struct buf *out,
+    struct err *e)
 {
 	struct digest found;
 	int rc = store_load(ds->store, d, raw, e);
 
 	if (rc == 0)
-		rc = blob_decode(
-		    codec, raw->data, raw->len, CHUNK_MAX_PLAIN, out, e);
+		rc = blob_decode(codec, raw->data, raw->len, limit, out, e);
 	if (rc == ERR_LIMIT)
 		e->code = rc = ERR_CORRUPT;
-	if (rc == 0 && out->len != want_size)
-		rc = err_set(e, ERR_CORRUPT,
-		    "%zu bytes of content, the index says %" PRIu64, out->len,
-		    want_size);
 	if (rc == 0)
 		rc = digest_of(out->data, out->len, &found, e);
 	if (rc == 0 && !digest_equal(&found, d))
@@ -195,16 +247,25 @@ static int load_once(struct datastore *ds, struct codec *codec,
 
 int archive_load_chunk(struct datastore *ds, struct codec *codec,
     const struct digest *d, uint64_t want_size, struct buf *raw,
-    struct buf *out, struct err *e)
+    struct buf *out, bool *ret_bad, struct err *e)
 {
 	struct err first = ERR_INIT;
-	int rc = load_once(ds, codec, d, want_size, raw, out, &first);
+	/* Not more memory than an honest chunk needs. */
+	int rc = load_once(ds, codec, d, (size_t)want_size, raw, out, &first);
 
 	/* What was read wrong once may be right the next time: memory and
-	 * cables err, too.  Only what is wrong twice is the disk's. */
+	 * cables err, too.  And what is longer than it should be may still be
+	 * what its name says. */
 	if (rc == ERR_CORRUPT)
-		return load_once(ds, codec, d, want_size, raw, out, e);
-	if (rc < 0)
+		rc = load_once(ds, codec, d, CHUNK_MAX_PLAIN, raw, out, e);
+	else if (rc < 0)
 		*e = first;
-	return rc;
+	if (rc == ERR_CORRUPT)
+		*ret_bad = true;
+	if (rc < 0 || out->len == want_size)
+		return rc;
+	*ret_bad = false;
+	return err_set(e, ERR_CORRUPT,
+	    "%zu bytes of content, the index says %" PRIu64, out->len,
+	    want_size);
 }

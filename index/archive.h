@@ -4,7 +4,7 @@
  *
  * ARCHIVE in commands is the file's name without its suffix: "root.img" for
  * root.img.fidx.  Opening checks the manifest: the file is listed, its size
- * and checksum are the listed ones.
+ * and checksum are the listed ones.  An archive belongs to one thread.
  */
 #ifndef CAIRN_INDEX_ARCHIVE_H
 #define CAIRN_INDEX_ARCHIVE_H
@@ -23,8 +23,10 @@
 struct archive;
 
 /*
- * `name`: with or without its suffix.  ERR_NOTFOUND lists what there is.
- * ERR_UNSUPPORTED if it is encrypted.  The hold must outlive the archive.
+ * `name`: with or without its suffix.  ERR_NOTFOUND lists what there is;
+ * ERR_INVALID if it names two.  ERR_UNSUPPORTED if it is encrypted.
+ * ERR_CORRUPT: the file is missing, broken, or not the one that is listed.
+ * The hold must outlive the archive.
  */
 int archive_open(struct datastore *ds, const struct backup_snapshot *s,
     const struct snapshot_hold *hold, const struct manifest *m,
@@ -34,14 +36,24 @@ void archive_close(struct archive *a); /* NULL is allowed */
 uint64_t archive_size(const struct archive *a); /* of the stream */
 enum backup_file_kind archive_kind(const struct archive *a);
 
+/*
+ * Read its index whole, once: a wrong checksum is known before the target is
+ * touched.  archive_extract does it too; who prepares a target asks first.
+ */
+int archive_check(struct archive *a, struct task *task, struct err *e);
+
 enum archive_output {
-	/* write(2) in order: pipes, terminals */
+	/* write(2) in order: pipes, terminals; where writing may block, the
+	 * task is looked at twice a second */
 	ARCHIVE_APPEND,
-	/* a new regular file: pwrite, zero chunks left as holes, ftruncate */
+	/* an empty regular file: gets its size, long runs of zeros stay
+	 * holes */
 	ARCHIVE_SPARSE_FILE,
-	/* a device or existing file: pwrite of everything */
+	/* a device or existing file: pwrite of everything.  Its size, if
+	 * that is to change, is the caller's affair. */
 	ARCHIVE_OVERWRITE,
-	/* the same, but what is equal already is not written */
+	/* the same, open for reading too: blocks of 64 KiB that are equal
+	 * already are not written */
 	ARCHIVE_OVERWRITE_CHANGED,
 };
 
@@ -51,19 +63,27 @@ struct archive_result {
 };
 
 /*
- * Write the whole stream to fd.  Every chunk's CRC, length and SHA-256 are
- * checked before a byte of it is written.  A missing or bad chunk: ERR_CORRUPT
- * naming it, the index file and the offset; the digest is recorded on the
- * damage list if that can be done.
+ * Write the whole stream to fd; `shown` names it in messages.  The index is
+ * read whole before the first byte is written, and every chunk's CRC, length
+ * and SHA-256 are checked before a byte of it is.  A missing or bad chunk:
+ * ERR_CORRUPT naming it, the index file and the offset; the digest is recorded
+ * on the damage list if that can be done (once per call; failing is a
+ * warning).  With ARCHIVE_APPEND nothing behind it is written.  Memory: at
+ * most 160 MiB, whatever the chunks' size.
  */
 int archive_extract(struct archive *a, int fd, enum archive_output how,
     const char *shown, struct task *task, struct archive_result *ret,
     struct err *e);
 
-/* Load one chunk, check it whole, and append its content to out. */
+/*
+ * Load one chunk, check it whole, and put its content into out (replaced);
+ * raw is memory for the work.  What looks wrong is read a second time.
+ * ERR_NOTFOUND: it is missing; ERR_CORRUPT: *ret_bad true if the chunk is bad,
+ * false if it is sound but its content has not want_size bytes.
+ */
 struct codec;
 int archive_load_chunk(struct datastore *ds, struct codec *codec,
     const struct digest *d, uint64_t want_size, struct buf *raw,
-    struct buf *out, struct err *e);
+    struct buf *out, bool *ret_bad, struct err *e);
 
 #endif

@@ -3,8 +3,9 @@
  * archive_extract: chunks loaded and checked by the workers, written by them
  * where the place is known, or by the owner, in order, where it is a stream.
  */
-#include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,23 +16,29 @@
 #include "datastore/base/workers.h"
 #include "datastore/blob.h"
 #include "datastore/damage.h"
+#include "datastore/digestset.h"
 #include "index/archive_internal.h"
 
 /* Of all buffers of chunks: one per slot, two per thread. */
 #define MEMORY_MAX ((uint64_t)160 << 20)
 
-/* Shorter runs of zeros are written: a hole per block would cost more than
- * it saves. */
-#define HOLE_MIN ((size_t)64 << 10)
+/* A chunk's file may be longer than an honest one: as many of 16 MiB. */
+#define THREADS_MAX 8U
+
+/* What is left out or compared at a time.  A hole per 4 KiB would cost more
+ * than it saves. */
+#define BLOCK ((size_t)64 << 10)
 
 #define ENTRIES 1024 /* read from the index at a time */
+
+/* How long a signal to stop may go unseen that came just before the wait. */
+#define WAIT_MS 500
 
 struct slot {
 	struct idx_entry entry;
 	uint64_t start;
 	struct buf content;
 	uint64_t written;
-	bool zeros; /* known, not loaded */
 };
 
 struct local {
@@ -46,15 +53,18 @@ struct extraction {
 	enum archive_output how;
 	const char *shown;
 	struct task *task;
+	bool waits; /* a write to fd may have to wait for its reader */
 	struct archive_result result;
 	char phase[BACKUP_ID_MAX + 16];
 
+	pthread_mutex_t lock; /* of all below */
 	/* The last chunk found to be nothing but zeros: images repeat it
 	 * without end, and it need not be loaded again. */
-	pthread_mutex_t lock;
 	bool zeros_known;
 	struct digest zeros_digest;
 	uint64_t zeros_size;
+	/* On the damage list: once is enough. */
+	struct digestset recorded;
 };
 
 static bool is_zero(const uint8_t *p, size_t n)
@@ -91,65 +101,71 @@ static int local_init(void *ctx, void **ret, struct err *e)
 	return 0;
 }
 
-/* Write all but long runs of zeros: the file is new and has holes there. */
-static int write_sparse(
-    const struct extraction *x, struct slot *s, struct err *e)
+static int write_range(const struct extraction *x, struct slot *s, size_t from,
+    size_t to, struct err *e)
+{
+	if (from == to)
+		return 0;
+	s->written += to - from;
+	return file_pwrite_fully(x->fd, s->content.data + from, to - from,
+	    s->start + from, x->shown, e);
+}
+
+/* All but the blocks that `there` has already; NULL: a new file, which has
+ * nothing but zeros. */
+static int write_blocks(const struct extraction *x, struct slot *s,
+    const uint8_t *there, struct err *e)
 {
 	const uint8_t *p = s->content.data;
 	size_t n = s->content.len;
 	size_t begin = 0; /* of what is to be written */
 	int rc = 0;
 
-	for (size_t at = 0; at < n && rc == 0; at += HOLE_MIN) {
-		size_t len = n - at < HOLE_MIN ? n - at : HOLE_MIN;
+	for (size_t at = 0; at < n && rc == 0; at += BLOCK) {
+		size_t len = n - at < BLOCK ? n - at : BLOCK;
+		bool same = there == NULL
+		    ? is_zero(p + at, len)
+		    : memcmp(p + at, there + at, len) == 0;
 
-		if (!is_zero(p + at, len))
+		if (!same)
 			continue;
-		if (at > begin) {
-			rc = file_pwrite_fully(x->fd, p + begin, at - begin,
-			    s->start + begin, x->shown, e);
-			s->written += at - begin;
-		}
+		rc = write_range(x, s, begin, at, e);
 		begin = at + len;
 	}
-	if (rc == 0 && begin < n) {
-		rc = file_pwrite_fully(
-		    x->fd, p + begin, n - begin, s->start + begin, x->shown, e);
-		s->written += n - begin;
-	}
-	return rc;
+	return rc < 0 ? rc : write_range(x, s, begin, n, e);
 }
 
 static int write_changed(const struct extraction *x, struct slot *s,
     struct buf *there, struct err *e)
 {
 	size_t n = s->content.len;
+	struct err why = ERR_INIT;
 	int rc = 0;
 
 	buf_reset(there);
 	rc = buf_reserve(there, n, e);
-	if (rc == 0)
-		rc = file_pread_exact(
-		    x->fd, there->data, n, s->start, x->shown, e);
-	if (rc < 0 || memcmp(there->data, s->content.data, n) == 0)
+	if (rc < 0)
 		return rc;
-	s->written = n;
-	return file_pwrite_fully(
-	    x->fd, s->content.data, n, s->start, x->shown, e);
+	rc = file_pread_exact(x->fd, there->data, n, s->start, x->shown, &why);
+	if (rc == ERR_CORRUPT) /* it ends before: nothing to compare with */
+		return write_range(x, s, 0, n, e);
+	if (rc < 0) {
+		*e = why;
+		return rc;
+	}
+	return write_blocks(x, s, there->data, e);
 }
 
-static int write_placed(
-    const struct extraction *x, struct slot *s, struct local *l, struct err *e)
+static int write_placed(const struct extraction *x, struct slot *s,
+    struct buf *there, struct err *e)
 {
 	switch (x->how) {
 	case ARCHIVE_SPARSE_FILE:
-		return write_sparse(x, s, e);
+		return write_blocks(x, s, NULL, e);
 	case ARCHIVE_OVERWRITE_CHANGED:
-		return write_changed(x, s, &l->there, e);
+		return write_changed(x, s, there, e);
 	case ARCHIVE_OVERWRITE:
-		s->written = s->content.len;
-		return file_pwrite_fully(x->fd, s->content.data, s->content.len,
-		    s->start, x->shown, e);
+		return write_range(x, s, 0, s->content.len, e);
 	case ARCHIVE_APPEND:
 		break; /* in retire */
 	}
@@ -178,26 +194,57 @@ static void learn_zeros(struct extraction *x, const struct slot *s)
 	(void)pthread_mutex_unlock(&x->lock);
 }
 
-/* Say which chunk of which file, and remember it for the next push. */
+/* Remember it for the next push; the stream is lost either way. */
+static void record(
+    struct extraction *x, const struct digest *d, enum damage_state state)
+{
+	struct err why = ERR_INIT;
+	bool added = false;
+	int rc = 0;
+
+	/* Without .cairn there is no list; a store of others stays as it is. */
+	if (x->a->ds->cairn_fd < 0)
+		return;
+	(void)pthread_mutex_lock(&x->lock);
+	rc = digestset_add(&x->recorded, d, &added, &why);
+	(void)pthread_mutex_unlock(&x->lock);
+	if (rc == 0 && added)
+		rc = damage_append(x->a->ds, d, state, &why);
+	if (rc < 0)
+		task_message(x->task, TASK_WARNING,
+		    "the damage could not be recorded: %s", why.msg);
+}
+
+/* Say which chunk of which file. */
 static int damaged(
-    struct extraction *x, const struct slot *s, int rc, struct err *e)
+    struct extraction *x, const struct slot *s, int rc, bool bad, struct err *e)
 {
 	char hex[DIGEST_HEX_SIZE];
-	struct err why = ERR_INIT;
 
 	digest_hex(&s->entry.digest, hex);
 	err_prefix(
 	    e, "'%s': chunk %s at offset %" PRIu64, x->a->shown, hex, s->start);
-	if (rc != ERR_NOTFOUND && rc != ERR_CORRUPT)
+	if (rc == ERR_NOTFOUND)
+		record(x, &s->entry.digest, DAMAGE_MISSING);
+	else if (rc == ERR_CORRUPT && bad)
+		record(x, &s->entry.digest, DAMAGE_BAD);
+	if (rc == ERR_NOTFOUND)
+		e->code = rc = ERR_CORRUPT;
+	return rc;
+}
+
+static int make_zeros(struct slot *s, struct err *e)
+{
+	size_t n = (size_t)(s->entry.end - s->start);
+	int rc = 0;
+
+	buf_reset(&s->content);
+	rc = buf_reserve(&s->content, n, e);
+	if (rc < 0)
 		return rc;
-	e->code = ERR_CORRUPT;
-	/* Without .cairn there is no list; a store of others stays as it is. */
-	if (x->a->ds->cairn_fd >= 0 &&
-	    damage_append(x->a->ds, &s->entry.digest,
-		rc == ERR_NOTFOUND ? DAMAGE_MISSING : DAMAGE_BAD, &why) < 0)
-		task_message(x->task, TASK_WARNING,
-		    "the damage could not be recorded: %s", why.msg);
-	return ERR_CORRUPT;
+	memset(s->content.data, 0, n);
+	s->content.len = n;
+	return 0;
 }
 
 static int work(void *ctx, void *local, void *arg, struct err *e)
@@ -205,31 +252,71 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	struct extraction *x = ctx;
 	struct slot *s = arg;
 	struct local *l = local;
+	bool bad = false;
 	int rc = task_check(x->task, e);
 
 	if (rc < 0)
 		return rc;
 	s->written = 0;
-	s->zeros = x->how != ARCHIVE_OVERWRITE_CHANGED && is_known_zeros(x, s);
-	if (s->zeros && x->how == ARCHIVE_SPARSE_FILE)
-		return 0;
-	if (s->zeros) {
-		size_t n = (size_t)(s->entry.end - s->start);
-
-		buf_reset(&s->content);
-		rc = buf_reserve(&s->content, n, e);
-		if (rc < 0)
-			return rc;
-		memset(s->content.data, 0, n);
-		s->content.len = n;
-		return write_placed(x, s, l, e);
+	if (is_known_zeros(x, s)) {
+		if (x->how == ARCHIVE_SPARSE_FILE)
+			return 0;
+		rc = make_zeros(s, e);
+		return rc < 0 ? rc : write_placed(x, s, &l->there, e);
 	}
 	rc = archive_load_chunk(x->a->ds, l->codec, &s->entry.digest,
-	    s->entry.end - s->start, &l->raw, &s->content, e);
+	    s->entry.end - s->start, &l->raw, &s->content, &bad, e);
 	if (rc < 0)
-		return damaged(x, s, rc, e);
+		return damaged(x, s, rc, bad, e);
 	learn_zeros(x, s);
-	return write_placed(x, s, l, e);
+	return write_placed(x, s, &l->there, e);
+}
+
+/* *ret_ready false: whoever reads has not read enough yet. */
+static int wait_for_room(
+    const struct extraction *x, bool *ret_ready, struct err *e)
+{
+	struct pollfd fds = { .fd = x->fd, .events = POLLOUT };
+	int rc = 1;
+
+	if (x->waits)
+		rc = sysio_poll(&fds, 1, WAIT_MS);
+	if (rc < 0 && errno != EINTR)
+		return err_sys(e, "wait for '%s'", x->shown);
+	/* That the other end is closed is for write to tell. */
+	*ret_ready = rc > 0;
+	return 0;
+}
+
+/* Write in order, but never where it would block for good: what is ready
+ * takes PIPE_BUF bytes. */
+static int append(
+    const struct extraction *x, const uint8_t *p, size_t n, struct err *e)
+{
+	while (n > 0) {
+		size_t piece = x->waits && n > PIPE_BUF ? PIPE_BUF : n;
+		bool ready = false;
+		ssize_t r = -1;
+		int rc = task_check(x->task, e);
+
+		if (rc == 0)
+			rc = wait_for_room(x, &ready, e);
+		if (rc < 0)
+			return rc;
+		if (!ready)
+			continue;
+		r = sysio_write(x->fd, p, piece);
+		if (r < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		/* It takes nothing and names no reason. */
+		if (r == 0)
+			errno = EIO;
+		if (r <= 0)
+			return err_sys(e, "write '%s'", x->shown);
+		p += r;
+		n -= (size_t)r;
+	}
+	return 0;
 }
 
 static void report(struct extraction *x)
@@ -251,8 +338,7 @@ static int retire(void *ctx, void *arg, struct err *e)
 	int rc = 0;
 
 	if (x->how == ARCHIVE_APPEND) {
-		rc = file_write_fully(
-		    x->fd, s->content.data, s->content.len, x->shown, e);
+		rc = append(x, s->content.data, s->content.len, e);
 		s->written = s->content.len;
 	}
 	if (rc < 0)
@@ -263,41 +349,12 @@ static int retire(void *ctx, void *arg, struct err *e)
 	return 0;
 }
 
-/* The whole index first: what is wrong with it is known before a byte goes
- * out, and so is the longest chunk. */
-static int survey(
-    struct idx *ix, uint64_t *ret_longest, struct task *task, struct err *e)
-{
-	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
-	uint64_t longest = 1;
-	uint64_t end = 0;
-	size_t n = 0;
-	int rc = entries == NULL ? err_nomem(e) : 0;
-
-	while (rc == 0) {
-		rc = idx_next(ix, entries, ENTRIES, &n, e);
-		if (rc < 0 || n == 0)
-			break;
-		for (size_t i = 0; i < n; i++) {
-			if (entries[i].end - end > longest)
-				longest = entries[i].end - end;
-			end = entries[i].end;
-		}
-		rc = task_check(task, e);
-	}
-	if (rc == 0)
-		rc = idx_rewind(ix, e);
-	free(entries);
-	if (rc < 0)
-		return rc;
-	*ret_longest = longest;
-	return 0;
-}
-
 static void plan(uint64_t longest, unsigned *ret_threads, size_t *ret_slots)
 {
 	unsigned threads = workers_default_threads();
 
+	if (threads > THREADS_MAX)
+		threads = THREADS_MAX;
 	while (
 	    threads > 1 && (4 * (uint64_t)threads + 1) * longest > MEMORY_MAX)
 		threads--;
@@ -370,29 +427,41 @@ out:
 
 static int extract_blob(struct extraction *x, struct err *e)
 {
-	const struct buf *c = &x->a->content;
-	int rc = x->how == ARCHIVE_APPEND
-	    ? file_write_fully(x->fd, c->data, c->len, x->shown, e)
-	    : file_pwrite_fully(x->fd, c->data, c->len, 0, x->shown, e);
+	/* The content is borrowed. */
+	struct slot s = { .content = x->a->content, .entry.end = x->a->size };
+	struct buf there = BUF_INIT;
+	int rc = x->how == ARCHIVE_APPEND ? 0 : write_placed(x, &s, &there, e);
 
-	if (rc < 0)
-		return rc;
-	x->result.bytes = c->len;
-	x->result.bytes_written = c->len;
-	return 0;
+	if (rc == 0)
+		rc = retire(x, &s, e);
+	buf_release(&there);
+	return rc;
 }
 
 static int extract_index(struct extraction *x, struct err *e)
 {
-	uint64_t longest = 0;
 	unsigned threads = 0;
 	size_t slots = 0;
-	int rc = survey(x->a->idx, &longest, x->task, e);
 
+	plan(x->a->longest, &threads, &slots);
+	return run(x, threads, slots, e);
+}
+
+/* Whatever is wrong with the index or the target is known now. */
+static int prepare(struct extraction *x, struct err *e)
+{
+	struct statx st;
+	int rc = archive_check(x->a, x->task, e);
+
+	if (rc == 0)
+		rc = file_stat_fd(x->fd, &st, x->shown, e);
 	if (rc < 0)
 		return rc;
-	plan(longest, &threads, &slots);
-	return run(x, threads, slots, e);
+	x->waits = !S_ISREG(st.stx_mode) && !S_ISBLK(st.stx_mode);
+	if (x->how == ARCHIVE_SPARSE_FILE &&
+	    sysio_ftruncate(x->fd, (off_t)x->a->size) < 0)
+		return err_sys(e, "set the size of '%s'", x->shown);
+	return 0;
 }
 
 int archive_extract(struct archive *a, int fd, enum archive_output how,
@@ -402,17 +471,19 @@ int archive_extract(struct archive *a, int fd, enum archive_output how,
 	struct extraction x = {
 		.a = a, .fd = fd, .how = how, .shown = shown, .task = task
 	};
-	int rc = 0;
+	int rc = prepare(&x, e);
 
-	(void)snprintf(x.phase, sizeof(x.phase), "restore %s", a->filename);
-	if (how == ARCHIVE_SPARSE_FILE &&
-	    sysio_ftruncate(fd, (off_t)a->size) < 0)
-		return err_sys(e, "'%s'", shown);
+	if (rc < 0)
+		return rc;
+	/* As a person names it: without the suffix, which all have. */
+	(void)snprintf(x.phase, sizeof(x.phase), "restore %.*s",
+	    (int)(strrchr(a->filename, '.') - a->filename), a->filename);
 	if (pthread_mutex_init(&x.lock, NULL) != 0)
 		return err_nomem(e);
 	rc = a->kind == BACKUP_FILE_BLOB ? extract_blob(&x, e)
 					 : extract_index(&x, e);
 	(void)pthread_mutex_destroy(&x.lock);
+	digestset_release(&x.recorded);
 	if (rc < 0)
 		return rc;
 	*ret = x.result;

@@ -14,6 +14,8 @@ struct archive {
 	enum backup_file_kind kind;
 	uint64_t size;
 	struct idx *idx;    /* NULL for a blob */
+	bool checked;       /* the index was read whole and is sound */
+	uint64_t longest;   /* chunk of it; known when checked */
 	struct buf content; /* of a blob */
 };
 

@@ -2,6 +2,7 @@
 #include "index/verify.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "datastore/base/clock.h"
 #include "datastore/base/file.h"
+#include "datastore/base/text.h"
 #include "datastore/blob.h"
 #include "datastore/snapshot.h"
 #include "datastore/tree.h"
@@ -20,24 +22,53 @@
 /* What one snapshot is worth in the progress. */
 #define SNAPSHOT_WEIGHT 1000U
 
+/* Findings of a snapshot that are told and kept; more would tell nobody
+ * anything.  Fewer once all that are kept take this many bytes. */
+#define REASONS_MAX 1000U
+#define REASONS_FEW 10U
+#define REASONS_BYTES ((size_t)16 << 20)
+
+static uint64_t reasons_max(const struct verify *v)
+{
+	return v->reasons_kept < REASONS_BYTES ? REASONS_MAX : REASONS_FEW;
+}
+
+static int add_reason(struct verify *v, const char *text, struct err *e)
+{
+	task_message(v->task, TASK_WARNING, "%s", text);
+	return buf_append_fmt(&v->reasons, e, "%s\n", text);
+}
+
 int verify_reason(struct verify *v, struct err *e, const char *fmt, ...)
 {
-	char text[ERR_MSG_SIZE + 64];
+	char text[ERR_MSG_SIZE + BACKUP_PATH_SIZE];
 	va_list ap;
 
+	v->reasons_n++;
+	if (v->reasons_n > reasons_max(v))
+		return 0;
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	task_message(v->task, TASK_WARNING, "%s", text);
-	return buf_append_fmt(&v->reasons, e, "%s\n", text);
+	return add_reason(v, text, e);
+}
+
+int verify_finding(
+    struct verify *v, int rc, const struct err *why, struct err *e)
+{
+	if (rc != ERR_NOMEM && rc != ERR_CANCELLED)
+		return verify_reason(v, e, "%s", why->msg);
+	*e = *why;
+	return rc;
 }
 
 void verify_report(struct verify *v)
 {
 	struct task_count counts[] = {
-		{ "snapshots", "snapshots", v->snapshots_done, v->snapshots_n },
-		{ "chunks", "chunks", v->result.chunks, 0 },
-		{ "bytes", "bytes read", v->result.bytes, 0 },
+		{ "snapshots", "snapshots", v->snapshots_done, v->snapshots_n,
+		    TASK_UNIT_COUNT },
+		{ "chunks", "chunks", v->result.chunks, 0, TASK_UNIT_COUNT },
+		{ "bytes", "read", v->result.bytes, 0, TASK_UNIT_BYTES },
 	};
 	struct task_progress p = {
 		.phase = "verify",
@@ -68,17 +99,6 @@ static void shown_file(
 	if ((size_t)snprintf(out, BACKUP_PATH_SIZE, "%s/%s", h->path,
 		filename) >= BACKUP_PATH_SIZE)
 		memcpy(out + BACKUP_PATH_SIZE - 4, "...", 4);
-}
-
-/* Damage is a reason; what says nothing of the data ends the run. */
-static int finding(
-    struct verify *v, int rc, const struct err *why, struct err *e)
-{
-	if (rc == ERR_CORRUPT || rc == ERR_NOTFOUND || rc == ERR_LIMIT ||
-	    rc == ERR_SYS)
-		return verify_reason(v, e, "%s", why->msg);
-	*e = *why;
-	return rc;
 }
 
 static int compare_listed(struct verify *v, const char *shown,
@@ -145,7 +165,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 	    (size_t)BLOB_MAX_PLAIN + BLOB_ENCRYPTED_HEADER_SIZE, &raw, shown,
 	    &why);
 	if (rc < 0) {
-		rc = finding(v, rc, &why, e);
+		rc = verify_finding(v, rc, &why, e);
 		goto out;
 	}
 	v->result.bytes += raw.len;
@@ -157,7 +177,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 	rc = check_blob_content(f, &raw, &why);
 	if (rc < 0) {
 		err_prefix(&why, "'%s'", shown);
-		rc = finding(v, rc, &why, e);
+		rc = verify_finding(v, rc, &why, e);
 	}
 out:
 	buf_release(&raw);
@@ -177,13 +197,14 @@ static int verify_index(struct verify *v, const struct in_hand *h,
 	if (rc == 0)
 		rc = idx_check(ix, &why);
 	if (rc < 0) {
-		rc = finding(v, rc, &why, e);
+		rc = verify_finding(v, rc, &why, e);
 		goto out;
 	}
 	rc = compare_listed(
 	    v, shown, f, idx_info(ix)->size, &idx_info(ix)->csum, e);
 	if (rc == 0)
 		rc = idx_rewind(ix, e);
+	/* The findings of its chunks name it. */
 	v->file_shown = shown;
 	if (rc == 0)
 		rc = verify_chunks(v, ix, f->crypt_mode == CRYPT_ENCRYPT, e);
@@ -218,16 +239,21 @@ static int check_unlisted(
 {
 	char **names = NULL;
 	size_t n = 0;
-	int rc = file_list(h->dir_fd, &names, &n, h->path, e);
+	char shown[4 * NAME_MAX];
+	struct err why = ERR_INIT;
+	int rc = file_list(h->dir_fd, &names, &n, h->path, &why);
 
+	if (rc < 0)
+		return verify_finding(v, rc, &why, e);
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (backup_file_kind(names[i]) == BACKUP_FILE_NONE ||
 		    strcmp(names[i], BACKUP_MANIFEST) == 0 ||
 		    strcmp(names[i], BACKUP_CLIENT_LOG) == 0 ||
 		    manifest_find(h->m, names[i]) != NULL)
 			continue;
-		rc = verify_reason(v, e,
-		    "'%s/%s' is not listed in the manifest", h->path, names[i]);
+		rc =
+		    verify_reason(v, e, "'%s/%s' is not listed in the manifest",
+			h->path, text_name(shown, sizeof(shown), names[i]));
 	}
 	file_list_free(names);
 	return rc;
@@ -265,6 +291,7 @@ static int add_hurt(
 	if (grown == NULL)
 		return err_nomem(e);
 	v->result.hurt = grown;
+	v->reasons_kept += v->reasons.len;
 	reasons = buf_detach_str(&v->reasons, e);
 	if (reasons == NULL)
 		return e->code;
@@ -294,6 +321,24 @@ static void record_state(struct verify *v, const struct in_hand *h, bool ok)
 		    "the result could not be written: %s", why.msg);
 }
 
+/* The findings of a snapshot are told: keep them. */
+static int end_snapshot(
+    struct verify *v, const struct backup_snapshot *id, struct err *e)
+{
+	char text[64];
+	int rc = 0;
+
+	if (v->reasons_n > reasons_max(v)) {
+		(void)snprintf(text, sizeof(text),
+		    "and %" PRIu64 " more findings",
+		    v->reasons_n - reasons_max(v));
+		rc = add_reason(v, text, e);
+	}
+	if (rc == 0 && v->reasons_n > 0)
+		rc = add_hurt(v, id, e);
+	return rc;
+}
+
 static int verify_held(struct verify *v, const struct backup_snapshot *id,
     int dir_fd, struct err *e)
 {
@@ -308,13 +353,15 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 		return 0;
 	}
 	backup_snapshot_path(id, h.path);
-	buf_reset(&v->reasons);
 	v->result.snapshots++;
-	rc = readable ? verify_files(v, &h, e) : finding(v, rc, &why, e);
+	if (readable)
+		rc = verify_files(v, &h, e);
+	else
+		rc = verify_finding(v, rc, &why, e);
 	if (rc == 0 && readable)
-		record_state(v, &h, v->reasons.len == 0);
-	if (rc == 0 && v->reasons.len > 0)
-		rc = add_hurt(v, id, e);
+		record_state(v, &h, v->reasons_n == 0);
+	if (rc == 0)
+		rc = end_snapshot(v, id, e);
 	manifest_release(&m);
 	return rc;
 }
@@ -326,6 +373,8 @@ static int verify_one(
 	struct err why = ERR_INIT;
 	int rc = snapshot_hold(v->ds, id, LOCK_SHARED, &hold, &why);
 
+	buf_reset(&v->reasons);
+	v->reasons_n = 0;
 	if (rc == ERR_NOTFOUND)
 		return 0; /* removed since the snapshots were listed */
 	if (rc == ERR_BUSY) {
@@ -333,8 +382,9 @@ static int verify_one(
 		return 0;
 	}
 	if (rc < 0) {
-		*e = why;
-		return rc;
+		v->result.snapshots++;
+		rc = verify_finding(v, rc, &why, e);
+		return rc < 0 ? rc : end_snapshot(v, id, e);
 	}
 	rc = verify_held(v, id, hold.fd, e);
 	snapshot_release(&hold);

@@ -4,13 +4,16 @@
  *
  * Per snapshot: manifest, each listed file (blobs: size, SHA-256, decoding;
  * indexes: header, size, checksum), each chunk (present, CRC, length,
- * SHA-256).  A chunk is read once per run, whatever references it.  Content
- * that two separate reads prove wrong is put on the damage list and renamed
- * to `.N.bad` under the exclusive prefix lock, so that the next push of the
- * same data stores it again; an I/O error proves nothing and renames nothing.
- * Encrypted chunks: CRC only.
+ * SHA-256).  A chunk is read once per run, whatever references it (of more
+ * than two million some may be read again).  Content that two separate reads
+ * prove wrong is put on the damage list and renamed to `.N.bad` under the
+ * exclusive prefix lock, so that the next push of the same data stores it
+ * again; an I/O error proves nothing and renames nothing.  Encrypted chunks:
+ * CRC only.  A chunk that is sound but not what an index says of it (length,
+ * encryption) is a finding of that snapshot, and stays.
  *
- * The result is written into each manifest (`verify_state`).
+ * The result is written into each manifest (`verify_state`).  What is on the
+ * damage list and sound by now is `healed`; the list shrinks at the end.
  */
 #ifndef CAIRN_INDEX_VERIFY_H
 #define CAIRN_INDEX_VERIFY_H
@@ -25,7 +28,7 @@
 
 struct verify_hurt {
 	struct backup_snapshot id;
-	char *reasons; /* lines, one per finding */
+	char *reasons; /* lines, one per finding; of very many the first */
 };
 
 struct verify_result {
@@ -35,16 +38,17 @@ struct verify_result {
 	uint64_t chunks;     /* distinct, looked at */
 	uint64_t bytes;      /* read */
 	uint64_t missing_chunks;
-	uint64_t bad_chunks;        /* proven; renamed */
+	uint64_t bad_chunks;        /* proven */
+	uint64_t kept_chunks;       /* of the bad ones: could not be renamed */
 	uint64_t unreadable_chunks; /* I/O errors */
 	struct verify_hurt *hurt;
 	size_t hurt_n;
 };
 
 /*
- * All of a list of snapshots.  Damage is a result, not an error; each finding
- * is also a TASK_WARNING message when it is found.  ds is open for writing.
- * Checks the task per chunk.
+ * All of a list of snapshots.  Damage is a result, not an error, and so is
+ * what can not be read; each finding is also a TASK_WARNING message when it is
+ * found.  ds is open for writing.  Checks the task per chunk.
  */
 int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
     size_t n, struct task *task, struct verify_result *ret, struct err *e);

@@ -20,7 +20,7 @@
 #define ENTRIES 1024 /* read from the index at a time */
 
 /* A chunk that is replaced each time we look is not ours to judge. */
-#define TRIES 3
+#define TRIES 3U
 
 /* Chunks in hand may have 16 MiB, plain and raw. */
 #define THREADS_MAX 4U
@@ -132,6 +132,23 @@ static int read_and_judge(int fd, struct local *l, struct verify_slot *s,
 	return judge(l, s, ret_kind, e);
 }
 
+/* The second look is not from the cache: memory may be what errs. */
+static int read_twice(int fd, struct local *l, struct verify_slot *s,
+    enum blob_kind *ret_kind, struct err *e)
+{
+	struct err first = ERR_INIT;
+	int rc = read_and_judge(fd, l, s, ret_kind, &first);
+
+	if (rc != ERR_CORRUPT) {
+		*e = first;
+		return rc;
+	}
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	rc = read_and_judge(fd, l, s, ret_kind, e);
+	s->flaky = rc == 0;
+	return rc;
+}
+
 /* Sound content that the index lies about is no bad chunk. */
 static void check_fit(
     const struct local *l, struct verify_slot *s, enum blob_kind kind)
@@ -151,21 +168,80 @@ static void check_fit(
 		s->outcome = VERIFY_CHUNK_GOOD;
 }
 
-/* On the list first, then renamed. *ret_done false: look again. */
+/* On the list first, then renamed (I2).  *ret_done false: look again. */
 static int condemn(struct verify *v, struct verify_slot *s, int fd,
     bool *ret_done, struct err *e)
 {
-	int rc = damage_append(v->ds, &s->entry.digest, DAMAGE_BAD, e);
+	struct err bad = s->why;
+	struct err why = ERR_INIT;
+	int rc = damage_append(v->ds, &s->entry.digest, DAMAGE_BAD, &why);
 
-	if (rc == 0)
+	if (rc == 0) {
+		s->listed = true;
 		rc = store_quarantine(
-		    v->ds->store, &s->entry.digest, fd, ret_done, e);
-	if (rc == 0 && *ret_done)
-		s->outcome = VERIFY_CHUNK_BAD;
-	/* It was replaced by a sound one, or removed: not bad any more. */
-	if (rc == 0 && !*ret_done)
-		rc = damage_append(v->ds, &s->entry.digest, DAMAGE_HEALED, e);
-	return rc;
+		    v->ds->store, &s->entry.digest, fd, ret_done, &why);
+	}
+	if (rc == ERR_NOMEM || rc == ERR_CANCELLED) {
+		*e = why;
+		return rc;
+	}
+	s->outcome = VERIFY_CHUNK_BAD;
+	if (rc < 0) {
+		s->outcome = VERIFY_CHUNK_KEPT;
+		(void)err_set(&s->why, ERR_CORRUPT, "%s; not renamed: %s",
+		    bad.msg, why.msg);
+		*ret_done = true;
+	}
+	return 0;
+}
+
+/*
+ * Present and sound although the list says otherwise: somebody put it back.
+ * A session may reuse it unread from now on, so it must outlive a power cut.
+ */
+static void heal(struct verify *v, const struct digest *d, int fd)
+{
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct err why = ERR_INIT;
+	int dirfd = -1;
+	int rc = 0;
+
+	store_chunk_path(d, path);
+	rc = file_sync(fd, path, &why);
+	*strchr(path, '/') = '\0';
+	if (rc == 0)
+		rc = file_open_dir(v->ds->chunks_fd, path, &dirfd, path, &why);
+	if (rc == 0)
+		rc = file_sync(dirfd, path, &why);
+	if (rc == 0)
+		rc = file_sync(v->ds->chunks_fd, ".chunks", &why);
+	file_close(&dirfd);
+	if (rc == 0)
+		rc = damage_append(v->ds, d, DAMAGE_HEALED, &why);
+	if (rc < 0)
+		task_message(v->task, TASK_WARNING,
+		    "a chunk that is sound again could not be taken off the "
+		    "damage list: %s",
+		    why.msg);
+}
+
+/* What reading it gave: rc, and s->why of it.  *ret_done false: look again. */
+static int conclude(struct verify *v, struct verify_slot *s, int fd, int rc,
+    bool *ret_done, struct err *e)
+{
+	if (rc == ERR_NOMEM || rc == ERR_CANCELLED) {
+		*e = s->why;
+		return rc;
+	}
+	if (rc == ERR_CORRUPT && fd >= 0)
+		return condemn(v, s, fd, ret_done, e);
+	if (rc == ERR_NOTFOUND)
+		s->outcome = VERIFY_CHUNK_MISSING;
+	else if (rc < 0) /* or something that is no file has its name */
+		s->outcome = VERIFY_CHUNK_UNREADABLE;
+	else if (s->listed || damage_contains(v->damage, &s->entry.digest))
+		heal(v, &s->entry.digest, fd);
+	return 0;
 }
 
 static int look_once(struct verify *v, struct local *l, struct verify_slot *s,
@@ -176,27 +252,13 @@ static int look_once(struct verify *v, struct local *l, struct verify_slot *s,
 	int rc = store_open_chunk(v->ds->store, &s->entry.digest, &fd, &s->why);
 
 	*ret_done = true;
-	if (rc == ERR_NOTFOUND) {
-		s->outcome = VERIFY_CHUNK_MISSING;
-		return 0;
-	}
 	if (rc == 0)
-		rc = read_and_judge(fd, l, s, &kind, &s->why);
-	if (rc == ERR_CORRUPT && fd >= 0) {
-		/* Not from the cache: memory may be what errs. */
-		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-		rc = read_and_judge(fd, l, s, &kind, &s->why);
-	}
+		rc = read_twice(fd, l, s, &kind, &s->why);
 	if (rc == 0)
 		check_fit(l, s, kind);
-	else if (rc == ERR_CORRUPT && fd >= 0)
-		rc = condemn(v, s, fd, ret_done, e);
-	else if (rc == ERR_SYS || rc == ERR_CORRUPT)
-		s->outcome = VERIFY_CHUNK_UNREADABLE;
-	else
-		*e = s->why;
+	rc = conclude(v, s, fd, rc, ret_done, e);
 	file_close(&fd);
-	return rc == ERR_SYS && s->outcome == VERIFY_CHUNK_UNREADABLE ? 0 : rc;
+	return rc;
 }
 
 static int work(void *ctx, void *local, void *arg, struct err *e)
@@ -207,82 +269,108 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	int rc = task_check(v->task, e);
 
 	s->bytes = 0;
-	s->outcome = VERIFY_CHUNK_UNREADABLE;
-	(void)err_set(&s->why, ERR_OK, "it is replaced all the time");
+	s->listed = false;
+	s->flaky = false;
 	for (unsigned i = 0; i < TRIES && rc == 0 && !done; i++)
 		rc = look_once(v, local, s, &done, e);
+	if (rc == 0 && !done) {
+		s->outcome = VERIFY_CHUNK_UNREADABLE;
+		(void)err_set(&s->why, ERR_CORRUPT,
+		    "bad, and replaced %u times while it was looked at", TRIES);
+	}
 	return rc;
 }
 
-/* Present and sound although the list says otherwise: somebody put it back. */
-static int mark_healed(struct verify *v, const struct digest *d, struct err *e)
+/* Only the rename must not be done without the list (I2). */
+static void list_missing(struct verify *v, const struct digest *d)
 {
-	if (!damage_contains(v->damage, d))
-		return 0;
-	return damage_append(v->ds, d, DAMAGE_HEALED, e);
+	struct err why = ERR_INIT;
+
+	if (damage_append(v->ds, d, DAMAGE_MISSING, &why) < 0)
+		task_message(v->task, TASK_WARNING,
+		    "the damage could not be recorded: %s", why.msg);
 }
 
-static int count_hurt(
-    struct verify *v, const struct verify_slot *s, struct err *e)
+static void count_hurt(struct verify *v, const struct verify_slot *s)
 {
-	bool added = false;
-	int rc = digestset_add(&v->hurt, &s->entry.digest, &added, e);
+	struct verify_result *r = &v->result;
 
-	if (rc < 0 || !added)
-		return rc;
-	v->result.missing_chunks += s->outcome == VERIFY_CHUNK_MISSING;
-	v->result.bad_chunks += s->outcome == VERIFY_CHUNK_BAD;
-	v->result.unreadable_chunks += s->outcome == VERIFY_CHUNK_UNREADABLE;
-	if (s->outcome == VERIFY_CHUNK_MISSING)
-		rc = damage_append(v->ds, &s->entry.digest, DAMAGE_MISSING, e);
-	return rc;
+	switch (s->outcome) {
+	case VERIFY_CHUNK_MISSING:
+		r->missing_chunks++;
+		list_missing(v, &s->entry.digest);
+		break;
+	case VERIFY_CHUNK_KEPT:
+		r->kept_chunks++;
+		r->bad_chunks++;
+		break;
+	case VERIFY_CHUNK_BAD:
+		r->bad_chunks++;
+		break;
+	case VERIFY_CHUNK_UNREADABLE:
+		r->unreadable_chunks++;
+		break;
+	case VERIFY_CHUNK_GOOD:
+	case VERIFY_CHUNK_MISFIT:
+		break;
+	}
 }
 
-static int reason_of(struct verify *v, const struct verify_slot *s,
-    const char *what, struct err *e)
+static int reason_of(struct verify *v, const struct idx_entry *entry,
+    uint64_t start, const char *what, struct err *e)
+{
+	char path[STORE_CHUNK_PATH_SIZE];
+
+	store_chunk_path(&entry->digest, path);
+	return verify_reason(v, e,
+	    "'%s': chunk '.chunks/%s' at offset %" PRIu64 ": %s", v->file_shown,
+	    path, start, what);
+}
+
+static void warn_flaky(struct verify *v, const struct verify_slot *s)
 {
 	char path[STORE_CHUNK_PATH_SIZE];
 
 	store_chunk_path(&s->entry.digest, path);
-	return verify_reason(v, e,
-	    "'%s': chunk '.chunks/%s' at offset %" PRIu64 ": %s", v->file_shown,
-	    path, s->start, what);
+	task_message(v->task, TASK_WARNING,
+	    "chunk '.chunks/%s' was read wrong once and right the second time: "
+	    "memory, cable or disk may be failing",
+	    path);
 }
 
 static int retire(void *ctx, void *arg, struct err *e)
 {
 	struct verify *v = ctx;
-	const struct verify_slot *s = arg;
+	struct verify_slot *s = arg;
 	struct digest key = remembered_as(
 	    &s->entry.digest, s->entry.end - s->start, s->want_encrypted);
+	bool added = false;
 	int rc = 0;
 
+	s->in_flight = false;
 	v->entries_done++;
-	v->result.bytes += s->bytes;
-	/* Where two of a kind were in flight the first one's result stands. */
-	if (digestset_contains(&v->hurt, &s->entry.digest))
-		return reason_of(v, s, "known missing or bad", e);
-	if (s->outcome == VERIFY_CHUNK_GOOD && seenset_contains(v->good, &key))
-		return 0;
 	v->result.chunks++;
+	v->result.bytes += s->bytes;
+	if (s->flaky)
+		warn_flaky(v, s);
 	switch (s->outcome) {
 	case VERIFY_CHUNK_GOOD:
 		seenset_add(v->good, &key);
-		rc = mark_healed(v, &s->entry.digest, e);
 		break;
 	case VERIFY_CHUNK_MISFIT:
-		rc = reason_of(v, s, s->why.msg, e);
+		rc = reason_of(v, &s->entry, s->start, s->why.msg, e);
 		break;
 	case VERIFY_CHUNK_MISSING:
-		rc = count_hurt(v, s, e);
-		if (rc == 0)
-			rc = reason_of(v, s, "missing", e);
-		break;
 	case VERIFY_CHUNK_BAD:
+	case VERIFY_CHUNK_KEPT:
 	case VERIFY_CHUNK_UNREADABLE:
-		rc = count_hurt(v, s, e);
+		rc = digestset_add(&v->hurt, &s->entry.digest, &added, e);
+		count_hurt(v, s);
 		if (rc == 0)
-			rc = reason_of(v, s, s->why.msg, e);
+			rc = reason_of(v, &s->entry, s->start,
+			    s->outcome == VERIFY_CHUNK_MISSING ? "missing"
+							       : s->why.msg,
+			    e);
 		break;
 	}
 	verify_report(v);
@@ -322,6 +410,16 @@ void verify_chunks_end(struct verify *v)
 	v->slot_pointers = NULL;
 }
 
+/* The same digest, on its way: its result is worth waiting for. */
+static bool is_in_flight(const struct verify *v, const struct digest *d)
+{
+	for (size_t i = 0; i < v->slots_n; i++)
+		if (v->slots[i].in_flight &&
+		    digest_equal(&v->slots[i].entry.digest, d))
+			return true;
+	return false;
+}
+
 static int submit(struct verify *v, const struct idx_entry *entry,
     uint64_t start, bool encrypted, struct err *e)
 {
@@ -331,9 +429,18 @@ static int submit(struct verify *v, const struct idx_entry *entry,
 	void *slot = NULL;
 	int rc = 0;
 
+	if (is_in_flight(v, &entry->digest))
+		rc = workers_finish(v->workers, e);
+	if (rc < 0)
+		return rc;
 	if (seenset_contains(v->good, &key)) {
 		v->entries_done++;
 		return 0;
+	}
+	if (digestset_contains(&v->hurt, &entry->digest)) {
+		v->entries_done++;
+		return reason_of(v, entry, start,
+		    "missing, bad or unreadable, as said before", e);
 	}
 	rc = workers_get(v->workers, &slot, e);
 	if (rc < 0)
@@ -342,6 +449,7 @@ static int submit(struct verify *v, const struct idx_entry *entry,
 	s->entry = *entry;
 	s->start = start;
 	s->want_encrypted = encrypted;
+	s->in_flight = true;
 	workers_submit(v->workers);
 	return 0;
 }
@@ -350,21 +458,27 @@ int verify_chunks(
     struct verify *v, struct idx *ix, bool encrypted, struct err *e)
 {
 	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
+	struct err why = ERR_INIT;
 	uint64_t start = 0;
 	size_t n = 0;
 	int rc = entries == NULL ? err_nomem(e) : 0;
 
 	while (rc == 0) {
-		rc = idx_next(ix, entries, ENTRIES, &n, e);
-		if (rc < 0 || n == 0)
+		if (idx_next(ix, entries, ENTRIES, &n, &why) < 0 || n == 0)
 			break;
 		for (size_t i = 0; i < n && rc == 0; i++) {
 			rc = submit(v, &entries[i], start, encrypted, e);
 			start = entries[i].end;
 		}
+		if (rc == 0)
+			rc = task_check(v->task, e);
 	}
+	/* Also when the index could not be read on: what was submitted is of
+	 * this file. */
 	if (rc == 0)
 		rc = workers_finish(v->workers, e);
+	if (rc == 0 && why.code < 0)
+		rc = verify_finding(v, why.code, &why, e);
 	free(entries);
 	return rc;
 }

@@ -25,13 +25,17 @@ struct verify_slot {
 	struct idx_entry entry;
 	uint64_t start;
 	bool want_encrypted;
+	bool in_flight; /* submitted, not yet retired; the owner's */
 	enum verify_chunk {
 		VERIFY_CHUNK_GOOD,
 		VERIFY_CHUNK_MISSING,
 		VERIFY_CHUNK_BAD,        /* proven, and renamed */
+		VERIFY_CHUNK_KEPT,       /* proven, could not be renamed */
 		VERIFY_CHUNK_UNREADABLE, /* I/O error: nothing is proven */
 		VERIFY_CHUNK_MISFIT, /* sound, but not what the index says */
 	} outcome;
+	bool listed;    /* by us, just now, as bad */
+	bool flaky;     /* read wrong once and right the second time */
 	uint64_t bytes; /* read */
 	struct err why;
 };
@@ -60,6 +64,8 @@ struct verify {
 	uint64_t entries_done;
 	const char *file_shown; /* the index file in hand */
 	struct buf reasons;
+	uint64_t reasons_n;
+	size_t reasons_kept; /* bytes, of the snapshots before */
 };
 
 /* Start and stop the threads. */
@@ -70,9 +76,19 @@ void verify_chunks_end(struct verify *v);
 int verify_chunks(
     struct verify *v, struct idx *ix, bool encrypted, struct err *e);
 
-/* A finding of the snapshot in hand: a warning, and a line of its reasons. */
+/*
+ * A finding of the snapshot in hand: a warning, and a line of its reasons.
+ * Of very many the rest is only counted.
+ */
 int verify_reason(struct verify *v, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+ * An error is a finding, too, and the run goes on, unless it says nothing of
+ * what was to be verified (memory, a stop): then it is returned.
+ */
+int verify_finding(
+    struct verify *v, int rc, const struct err *why, struct err *e);
 
 void verify_report(struct verify *v);
 
