@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/signals.h"
 #include "datastore/base/json.h"
@@ -23,8 +24,7 @@ static int parse_progress(
 	else if (strcmp(s, "never") == 0)
 		*ret = REPORT_NEVER;
 	else
-		return err_set(e, ERR_INVALID,
-		    "--progress '%s': want auto, always or never", s);
+		return cmd_bad_value("progress", s, "auto, always or never", e);
 	return 0;
 }
 
@@ -45,6 +45,9 @@ static int read_config(struct app *app, struct err *e)
 	rc = config_read(path, &app->config, &read);
 	if (rc < 0 && (named || rc != ERR_NOTFOUND)) {
 		*e = read;
+		/* A name that was given wrong is wrong usage. */
+		if (rc == ERR_NOTFOUND)
+			e->code = rc = ERR_INVALID;
 		return rc;
 	}
 	return 0;

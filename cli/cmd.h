@@ -34,6 +34,10 @@ cmd_fn cmd_unprotect;
 cmd_fn cmd_verify;
 cmd_fn cmd_version;
 
+/* ERR_INVALID: "--option 'value': want ...". */
+int cmd_bad_value(
+    const char *option, const char *value, const char *want, struct err *e);
+
 /* The keys that name a snapshot in every JSON document. */
 void cmd_json_group(
     struct js *obj, const struct backup_group *g, struct err *e);

@@ -32,11 +32,14 @@ struct inspection {
 static int fact(
     struct inspection *in, const char *key, const char *value, struct err *e)
 {
+	char shown[ERR_MSG_SIZE];
+
 	if (in->app->json) {
 		js_set_name(in->doc, key, value, e);
 		return e->code;
 	}
-	return output_text(e, "%-16s %s\n", key, value);
+	return output_text(
+	    e, "%-16s %s\n", key, text_name(shown, sizeof(shown), value));
 }
 
 static int fact_u64(
@@ -273,6 +276,7 @@ int cmd_inspect(struct app *app, const struct invocation *inv, struct err *e)
 
 	in.base = slash != NULL ? slash + 1 : in.path;
 	in.doc = js_object();
+	output_json_begin(e);
 	rc = fact(&in, "file", in.path, e);
 	if (rc == 0)
 		rc = inspect(&in, e);

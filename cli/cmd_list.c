@@ -51,6 +51,7 @@ static int add_json(struct lister *l, const struct tree_snapshot *s,
 {
 	struct js *o = js_object();
 
+	output_json_begin(e);
 	cmd_json_snapshot(o, &s->id, e);
 	js_set_bool(o, "finished", s->finished, e);
 	js_set_bool(o, "protected", s->is_protected, e);
@@ -207,6 +208,7 @@ int cmd_list(struct app *app, const struct invocation *inv, struct err *e)
 	l.array = js_array();
 	rc = inv->args_n > 0 ? list_group(&l, &g, e) : list_all(&l, e);
 	if (rc == 0 && app->json) {
+		output_json_begin(e);
 		rc = output_json(l.array, e);
 		l.array = NULL;
 	} else if (rc == 0) {
@@ -262,6 +264,7 @@ static int group_out(struct lister *l, const struct backup_group *g,
 	if (l->app->json) {
 		struct js *o = js_object();
 
+		output_json_begin(e);
 		cmd_json_group(o, g, e);
 		js_set_u64(o, "snapshots", row->finished, e);
 		js_set_u64(o, "unfinished", row->unfinished, e);
@@ -314,6 +317,7 @@ int cmd_groups(struct app *app, const struct invocation *inv, struct err *e)
 			*e = why;
 	}
 	if (rc == 0 && app->json) {
+		output_json_begin(e);
 		rc = output_json(l.array, e);
 		l.array = NULL;
 	} else if (rc == 0) {
@@ -333,6 +337,7 @@ static int files_json(
 	struct js *doc = js_object();
 	struct js *files = js_array();
 
+	output_json_begin(e);
 	cmd_json_snapshot(doc, id, e);
 	for (size_t i = 0; i < m->files_n; i++) {
 		const struct manifest_file *f = &m->files[i];

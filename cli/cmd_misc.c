@@ -11,6 +11,17 @@
 #include "datastore/base/text.h"
 #include "datastore/datastore.h"
 
+#define SHOWN 128 /* of what was typed, in messages */
+
+int cmd_bad_value(
+    const char *option, const char *value, const char *want, struct err *e)
+{
+	char shown[SHOWN];
+
+	return err_set(e, ERR_INVALID, "--%s '%s': want %s", option,
+	    text_name(shown, sizeof(shown), value), want);
+}
+
 void cmd_json_group(struct js *obj, const struct backup_group *g, struct err *e)
 {
 	js_set_str(obj, "namespace", g->ns.name, e);
@@ -43,6 +54,7 @@ int cmd_init(struct app *app, const struct invocation *inv, struct err *e)
 	struct datastore_init_opts opts = {
 		.pbs_layout = invocation_has(inv, "pbs-layout"),
 	};
+	char shown[SHOWN];
 	int rc = datastore_init(inv->args[0], &opts, &app->task, e);
 
 	if (rc < 0)
@@ -50,11 +62,12 @@ int cmd_init(struct app *app, const struct invocation *inv, struct err *e)
 	if (app->json) {
 		struct js *doc = js_object();
 
+		output_json_begin(e);
 		js_set_name(doc, "datastore", inv->args[0], e);
 		return output_json(doc, e);
 	}
-	task_message(
-	    &app->task, TASK_NOTE, "datastore made in '%s'", inv->args[0]);
+	task_message(&app->task, TASK_NOTE, "datastore made in '%s'",
+	    text_name(shown, sizeof(shown), inv->args[0]));
 	return EXIT_DONE;
 }
 
@@ -76,7 +89,9 @@ int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
 	const struct command *c = NULL;
 	char shown[64];
 
-	(void)app;
+	if (app->json)
+		return err_set(
+		    e, ERR_INVALID, "'help' is text only; leave out --json");
 	if (inv->args_n > 0) {
 		c = command_find(inv->args[0]);
 		if (c == NULL)

@@ -41,8 +41,8 @@ static int parse_options(
 	int rc = 0;
 
 	if (time != NULL && !text_parse_time(time, &p->opts.time))
-		return err_set(e, ERR_INVALID,
-		    "--time '%s': want UTC as in 2026-11-30T12:00:00Z", time);
+		return cmd_bad_value(
+		    "time", time, "UTC as in 2026-11-30T12:00:00Z", e);
 	if (size != NULL) {
 		rc = text_parse_size(size, &chunk_size, e);
 		if (rc == 0 &&
@@ -61,14 +61,28 @@ static int parse_options(
 	}
 	if (rc == 0 && sync != NULL &&
 	    !sync_level_parse(sync, &p->opts.sync_level))
-		rc = err_set(e, ERR_INVALID,
-		    "--sync-level '%s': want none, filesystem or file", sync);
+		rc = cmd_bad_value(
+		    "sync-level", sync, "none, filesystem or file", e);
 	p->ingest.chunk_size = (size_t)chunk_size;
 	p->opts.notes = invocation_value(inv, "note");
 	p->opts.dry_run = invocation_has(inv, "dry-run");
 	p->opts.command = "push";
 	p->opts.references = idx_references;
 	return rc;
+}
+
+/* Its output has ended; it may still take its time to end itself. */
+static int finish_command(
+    struct push *p, struct session *s, struct push_source *src, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && !push_source_ended(src)) {
+		rc = task_check(&p->app->task, e);
+		if (rc == 0)
+			rc = session_beat(s, e);
+	}
+	return rc < 0 ? rc : push_source_finish(src, p->command, e);
 }
 
 static int ingest_one(
@@ -99,7 +113,7 @@ static int ingest_one(
 		break;
 	}
 	if (rc == 0 && src->path == NULL)
-		rc = push_source_finish(src, p->command, e);
+		rc = finish_command(p, s, src, e);
 	if (rc == 0 && p->results[i].changed) {
 		char text[256];
 
@@ -134,6 +148,7 @@ static int print_json(const struct push *p, struct err *e)
 	struct js *doc = js_object();
 	struct js *archives = js_array();
 
+	output_json_begin(e);
 	cmd_json_snapshot(doc, &p->id, e);
 	js_set_bool(doc, "dry-run", p->opts.dry_run, e);
 	js_set_bool(doc, "changed", p->changed, e);
@@ -167,6 +182,8 @@ static int print_text(const struct push *p, struct err *e)
 	char name[BACKUP_PATH_SIZE];
 	char a[TEXT_SIZE_SIZE];
 	char b[TEXT_SIZE_SIZE];
+	/* Those of the archives: of a hole only its first one was put. */
+	uint64_t chunks = 0;
 	int rc = 0;
 
 	backup_snapshot_text(&p->id, name);
@@ -175,22 +192,23 @@ static int print_text(const struct push *p, struct err *e)
 	for (size_t i = 0; i < p->n && rc == 0; i++) {
 		const struct ingest_result *r = &p->results[i];
 
+		chunks += r->chunks;
 		rc = output_text(e, "  %s: %s", p->sources[i].archive,
 		    text_size(a, r->size));
 		if (rc == 0 && r->chunks > 0)
-			rc =
-			    output_text(e, " in %" PRIu64 " chunks", r->chunks);
+			rc = output_text(e, " in %" PRIu64 " chunk%s",
+			    r->chunks, r->chunks == 1 ? "" : "s");
 		if (rc == 0 && r->hole_bytes > 0)
 			rc = output_text(
 			    e, ", %s of it holes", text_size(a, r->hole_bytes));
 		if (rc == 0)
 			rc = output_text(e, "\n");
 	}
-	if (rc == 0 && p->stats.chunks > 0)
+	if (rc == 0 && chunks > 0)
 		rc = output_text(e,
-		    "  %s: %" PRIu64 " of %" PRIu64 " chunks, %s%s%s\n",
+		    "  %s: %" PRIu64 " of %" PRIu64 " chunk%s, %s%s%s\n",
 		    p->opts.dry_run ? "would be new" : "new",
-		    p->stats.new_chunks, p->stats.chunks,
+		    p->stats.new_chunks, chunks, chunks == 1 ? "" : "s",
 		    text_size(a, p->stats.new_bytes),
 		    p->opts.dry_run ? "" : ", stored as ",
 		    p->opts.dry_run ? "" : text_size(b, p->stats.stored_bytes));

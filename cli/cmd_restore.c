@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
 
 /* What a backup holds is nobody else's business until its owner says so. */
 #define RESTORED_MODE 0600
+
+#define SHOWN 512 /* of the target, in messages */
+#define TMP_NAME_SIZE 40
 
 /* An archive held open: the snapshot can not be removed meanwhile. */
 struct opened {
@@ -86,7 +90,8 @@ enum overwrite {
 struct target {
 	int dir_fd;       /* of the file; -1 for a device */
 	const char *name; /* within it */
-	const char *shown;
+	const char *word; /* as typed */
+	char shown[SHOWN];
 	char *path_memory;
 	bool exists;
 	bool device;
@@ -105,36 +110,38 @@ static int parse_overwrite(
 	else if (strcmp(s, "always") == 0)
 		*ret = OVERWRITE_ALWAYS;
 	else
-		return err_set(e, ERR_INVALID,
-		    "--overwrite '%s': want never, changed or always", s);
+		return cmd_bad_value(
+		    "overwrite", s, "never, changed or always", e);
 	return 0;
 }
 
 /* A directory as target means a file of the archive's name in it. */
-static int resolve_path(
-    struct target *t, const char *word, const char *archive, struct err *e)
+static int resolve_path(struct target *t, const char *archive, struct err *e)
 {
 	char name[BACKUP_ID_MAX + 1];
 	struct statx st;
+	mode_t type = 0;
 
 	/* Followed: /dev/vg/lv is a link to a device. */
-	if (sysio_statx(AT_FDCWD, word, 0, STATX_BASIC_STATS, &st) < 0) {
-		if (errno != ENOENT)
-			return err_sys(e, "'%s'", word);
-		st.stx_mode = 0;
-	}
-	t->device = (st.stx_mode & S_IFMT) == S_IFBLK;
+	if (sysio_statx(AT_FDCWD, t->word, 0, STATX_BASIC_STATS, &st) == 0)
+		type = st.stx_mode & S_IFMT;
+	else if (errno != ENOENT)
+		return err_sys(e, "'%s'", t->shown);
+	/* To replace /dev/null by a file would break the machine. */
+	if (type == S_IFCHR || type == S_IFIFO || type == S_IFSOCK)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is neither a file, a directory nor a block device; "
+		    "'cairn cat' writes to a pipe or terminal",
+		    t->shown);
+	t->device = type == S_IFBLK;
 	cmd_archive_name(archive, name);
-	if ((st.stx_mode & S_IFMT) == S_IFDIR) {
-		if (asprintf(&t->path_memory, "%s/%s", word, name) < 0) {
-			t->path_memory = NULL;
-			return err_nomem(e);
-		}
-	} else {
-		t->path_memory = strdup(word);
-		if (t->path_memory == NULL)
-			return err_nomem(e);
+	if (asprintf(&t->path_memory, "%s%s%s", t->word,
+		type == S_IFDIR ? "/" : "", type == S_IFDIR ? name : "") < 0) {
+		t->path_memory = NULL;
+		return err_nomem(e);
 	}
+	if (type == S_IFDIR)
+		(void)text_name(t->shown, sizeof(t->shown), t->path_memory);
 	return 0;
 }
 
@@ -148,8 +155,9 @@ static int open_parent(struct target *t, struct err *e)
 
 	t->name = slash != NULL ? slash + 1 : t->path_memory;
 	if (t->name[0] == '\0')
-		return err_set(
-		    e, ERR_INVALID, "'%s': no such directory", t->shown);
+		return err_set(e, ERR_INVALID,
+		    "'%s' does not exist; make it first, or name a file",
+		    t->shown);
 	if (slash == t->path_memory)
 		dir = "/";
 	else if (slash != NULL)
@@ -159,7 +167,7 @@ static int open_parent(struct target *t, struct err *e)
 	t->dir_fd =
 	    sysio_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (t->dir_fd < 0)
-		return err_sys(e, "'%s'", dir);
+		return err_sys(e, "directory of '%s'", t->shown);
 	rc = file_stat_at(t->dir_fd, t->name, &st, &t->exists, t->shown, e);
 	if (rc < 0 || !t->exists)
 		return rc;
@@ -179,9 +187,10 @@ static int target_open(struct target *t, const struct invocation *inv,
 	int rc = parse_overwrite(inv, &t->overwrite, e);
 
 	t->dir_fd = -1;
-	t->shown = inv->args[2];
+	t->word = inv->args[2];
+	(void)text_name(t->shown, sizeof(t->shown), t->word);
 	if (rc == 0)
-		rc = resolve_path(t, inv->args[2], archive, e);
+		rc = resolve_path(t, archive, e);
 	if (rc == 0 && !t->device)
 		rc = open_parent(t, e);
 	return rc;
@@ -217,14 +226,17 @@ static int to_device(struct app *app, struct opened *o, struct target *t,
 		    t->shown);
 	fd = sysio_openat(
 	    AT_FDCWD, t->path_memory, O_RDWR | O_CLOEXEC | O_EXCL, 0);
+	if (fd < 0 && errno == EBUSY)
+		return err_set(e, ERR_BUSY,
+		    "'%s' is in use: unmount it, or stop what uses it",
+		    t->shown);
 	if (fd < 0)
 		return err_sys(e, "'%s'", t->shown);
 	rc = device_size(fd, t->shown, &size, e);
 	if (rc == 0 && size < archive_size(o->archive))
 		rc = err_set(e, ERR_REFUSED,
-		    "'%s' has %llu bytes, the archive needs %llu", t->shown,
-		    (unsigned long long)size,
-		    (unsigned long long)archive_size(o->archive));
+		    "'%s' has %" PRIu64 " bytes, the archive needs %" PRIu64,
+		    t->shown, size, archive_size(o->archive));
 	if (rc == 0)
 		rc = archive_extract(o->archive, fd, ARCHIVE_OVERWRITE,
 		    t->shown, &app->task, ret, e);
@@ -256,18 +268,33 @@ static int to_existing(struct app *app, struct opened *o, struct target *t,
 	return rc;
 }
 
+/* Not file_make_tmp: its file is for everybody to read, from the start. */
+static int make_private(const struct target *t, char name[TMP_NAME_SIZE],
+    int *ret_fd, struct err *e)
+{
+	uint64_t r = 0;
+	int rc = file_random(&r, sizeof(r), e);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(name, TMP_NAME_SIZE, ".cairn-restore.%016" PRIx64, r);
+	*ret_fd = sysio_openat(t->dir_fd, name,
+	    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, RESTORED_MODE);
+	return *ret_fd < 0
+	    ? err_sys(e, "make a temporary file for '%s'", t->shown)
+	    : 0;
+}
+
 /* Under a temporary name, so that a file of this name is a whole one. */
 static int to_new(struct app *app, struct opened *o, struct target *t,
     struct archive_result *ret, struct err *e)
 {
-	static const struct file_owner as_myself = { .change = false };
 	unsigned flags =
 	    t->overwrite == OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
-	char name[sizeof(".cairn-restore.") + 7];
+	char name[TMP_NAME_SIZE];
 	struct err ignored = ERR_INIT; /* the first error is told */
 	int fd = -1;
-	int rc = file_make_tmp(
-	    t->dir_fd, ".cairn-restore.", &as_myself, &fd, name, t->shown, e);
+	int rc = make_private(t, name, &fd, e);
 
 	if (rc < 0)
 		return rc;
@@ -289,7 +316,7 @@ static int to_new(struct app *app, struct opened *o, struct target *t,
 }
 
 static int print_result(const struct app *app, const struct opened *o,
-    const char *target, const struct archive_result *r, struct err *e)
+    const struct target *t, const struct archive_result *r, struct err *e)
 {
 	char size[TEXT_SIZE_SIZE];
 	char written[TEXT_SIZE_SIZE];
@@ -297,13 +324,14 @@ static int print_result(const struct app *app, const struct opened *o,
 	if (app->json) {
 		struct js *doc = js_object();
 
+		output_json_begin(e);
 		cmd_json_snapshot(doc, &o->id, e);
-		js_set_name(doc, "target", target, e);
+		js_set_name(doc, "target", t->word, e);
 		js_set_u64(doc, "size", r->bytes, e);
 		js_set_u64(doc, "written", r->bytes_written, e);
 		return output_json(doc, e);
 	}
-	return output_text(e, "'%s': %s restored, %s written\n", target,
+	return output_text(e, "'%s': %s restored, %s written\n", t->shown,
 	    text_size(size, r->bytes), text_size(written, r->bytes_written));
 }
 
@@ -332,7 +360,7 @@ int cmd_restore(struct app *app, const struct invocation *inv, struct err *e)
 	else
 		rc = to_new(app, &o, &t, &result, e);
 	if (rc == 0 && !skipped)
-		rc = print_result(app, &o, t.shown, &result, e);
+		rc = print_result(app, &o, &t, &result, e);
 out:
 	target_release(&t);
 	opened_release(&o);

@@ -3,10 +3,12 @@
  * cmd_snapshot: forget, protect, unprotect, note.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/output.h"
+#include "datastore/base/text.h"
 #include "datastore/snapshot.h"
 
 typedef int (*snapshot_fn)(struct datastore *ds,
@@ -39,6 +41,7 @@ static int done(struct app *app, struct js *array, const char *what,
 	if (app->json) {
 		struct js *o = js_object();
 
+		output_json_begin(e);
 		cmd_json_snapshot(o, id, e);
 		js_append(array, o, e);
 		return e->code;
@@ -80,6 +83,7 @@ static int each(struct app *app, const struct invocation *inv, snapshot_fn fn,
 			break;
 	}
 	if (rc == 0 && app->json) {
+		output_json_begin(e);
 		rc = output_json(array, e);
 		array = NULL;
 	}
@@ -119,6 +123,28 @@ int cmd_unprotect(struct app *app, const struct invocation *inv, struct err *e)
 	return each(app, inv, unprotect, "unprotected", e);
 }
 
+/* Line by line: a note has lines, but none that drives the terminal. */
+static int print_note(const char *note, struct err *e)
+{
+	struct buf line = BUF_INIT;
+	int rc = 0;
+
+	do {
+		size_t n = strcspn(note, "\n");
+		const char *s = NULL;
+
+		buf_reset(&line);
+		rc = text_append_name(&line, note, n, e);
+		if (rc == 0) {
+			s = buf_cstr(&line, e);
+			rc = s != NULL ? output_text(e, "%s\n", s) : ERR_NOMEM;
+		}
+		note += n;
+	} while (rc == 0 && *note++ != '\0' && *note != '\0');
+	buf_release(&line);
+	return rc;
+}
+
 static int show_note(struct app *app, struct datastore *ds,
     const struct backup_snapshot *id, struct err *e)
 {
@@ -131,11 +157,12 @@ static int show_note(struct app *app, struct datastore *ds,
 	if (rc == 0 && app->json) {
 		struct js *doc = js_object();
 
+		output_json_begin(e);
 		cmd_json_snapshot(doc, id, e);
 		js_set_str(doc, "note", m.notes, e);
 		rc = output_json(doc, e);
 	} else if (rc == 0 && m.notes != NULL) {
-		rc = output_text(e, "%s\n", m.notes);
+		rc = print_note(m.notes, e);
 	}
 	file_close(&fd);
 	manifest_release(&m);

@@ -16,6 +16,8 @@
 #include "datastore/registration.h"
 #include "gc/gc.h"
 
+#define SHOWN 512 /* of the datastore's path */
+
 struct status {
 	struct app *app;
 	struct datastore *ds;
@@ -132,6 +134,7 @@ static int print_json(const struct status *s, struct err *e)
 	struct js *gc = NULL;
 	char text[TEXT_TIME_SIZE];
 
+	output_json_begin(e);
 	js_set_name(doc, "datastore", s->ds->path, e);
 	js_set_str(doc, "id", s->ds->has_format ? s->ds->id : NULL, e);
 	js_set_str(doc, "file-system", s->fs, e);
@@ -164,11 +167,12 @@ static int print_space(const struct status *s, struct err *e)
 {
 	char a[TEXT_SIZE_SIZE];
 	char b[TEXT_SIZE_SIZE];
+	char path[SHOWN];
 	int rc = output_text(e,
 	    "datastore:   %s\nfile system: %s, %s of %s "
 	    "available",
-	    s->ds->path, s->fs, text_size(a, s->space.available),
-	    text_size(b, s->space.total));
+	    text_name(path, sizeof(path), s->ds->path), s->fs,
+	    text_size(a, s->space.available), text_size(b, s->space.total));
 
 	if (rc == 0 && s->space.inodes_total > 0)
 		rc = output_text(
@@ -180,8 +184,8 @@ static int print_counts(const struct status *s, struct err *e)
 {
 	char text[TEXT_TIME_SIZE];
 	int rc =
-	    output_text(e, "snapshots:   %" PRIu64 " in %" PRIu64 " groups",
-		s->finished, s->groups);
+	    output_text(e, "snapshots:   %" PRIu64 " in %" PRIu64 " group%s",
+		s->finished, s->groups, s->groups == 1 ? "" : "s");
 
 	if (rc == 0 && s->namespaces > 1)
 		rc =

@@ -103,6 +103,7 @@ static int print_json(const struct verify_result *r, struct err *e)
 	struct js *doc = js_object();
 	struct js *hurt = js_array();
 
+	output_json_begin(e);
 	js_set_u64(doc, "snapshots", r->snapshots, e);
 	js_set_u64(doc, "unfinished", r->unfinished, e);
 	js_set_u64(doc, "busy", r->busy, e);
@@ -126,8 +127,9 @@ static int print_text(const struct verify_result *r, struct err *e)
 {
 	char size[TEXT_SIZE_SIZE];
 	int rc = output_text(e,
-	    "verified %" PRIu64 " snapshots: %" PRIu64 " chunks, %s read\n",
-	    r->snapshots, r->chunks, text_size(size, r->bytes));
+	    "verified %" PRIu64 " snapshot%s: %" PRIu64 " chunk%s, %s read\n",
+	    r->snapshots, r->snapshots == 1 ? "" : "s", r->chunks,
+	    r->chunks == 1 ? "" : "s", text_size(size, r->bytes));
 
 	if (rc == 0 && r->unfinished > 0)
 		rc = output_text(

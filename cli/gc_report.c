@@ -179,6 +179,7 @@ int gc_report_run(struct app *app, const struct gc_result *r, struct err *e)
 	if (app->json) {
 		struct js *doc = js_object();
 
+		output_json_begin(e);
 		gc_report_json(doc, r, e);
 		return output_json(doc, e);
 	}
@@ -208,6 +209,7 @@ int gc_report_status(struct app *app, const struct gc_last *last,
 		struct js *doc = js_object();
 		struct js *run = last->found ? js_object() : NULL;
 
+		output_json_begin(e);
 		js_set_name(doc, "running", running, e);
 		if (run != NULL) {
 			gc_report_json(run, r, e);

@@ -2,22 +2,55 @@
 /*
  * main: parse, run, print one error, return one exit code.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/exit.h"
 #include "cli/output.h"
 #include "datastore/base/err.h"
+#include "datastore/base/sysio.h"
+
+/*
+ * Who was started with a closed standard descriptor would open a file of the
+ * store as that, and write the archive into it.  What fills the gap can not
+ * be used in its direction, so that using it still fails.
+ */
+static int fill_standard_descriptors(struct err *e)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+		struct statx st;
+
+		/* Those below are open: the gap is what an open gets. */
+		if (sysio_statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0 &&
+		    errno == EBADF &&
+		    sysio_openat(AT_FDCWD, "/dev/null", way, 0) < 0)
+			return err_sys(e, "'/dev/null'");
+	}
+	return 0;
+}
 
 static int run(struct app *app, const struct invocation *inv)
 {
 	struct err e = ERR_INIT;
 	struct err flush = ERR_INIT;
 	int code = inv->command->run(app, inv, &e);
+	bool told = code < 0;
 
-	if (code < 0)
+	if (told)
 		code = app_fail(app, &e);
-	if (output_flush(&flush) < 0 && code == EXIT_DONE)
-		code = app_fail(app, &flush);
+	/* One that was told already is likely to be the same. */
+	if (output_flush(&flush) < 0 && !told) {
+		int failed = app_fail(app, &flush);
+
+		if (code == EXIT_DONE)
+			code = failed;
+	}
 	return code;
 }
 
@@ -37,6 +70,8 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int code = EXIT_DONE;
 
+	if (fill_standard_descriptors(&e) < 0)
+		return app_fail(NULL, &e);
 	if (invocation_parse(argc, argv, &inv, &e) < 0)
 		return app_fail(NULL, &e);
 	if (inv.help || inv.command == NULL) {
@@ -45,7 +80,8 @@ int main(int argc, char **argv)
 		else if (!inv.help)
 			code = EXIT_USAGE;
 	} else if (app_init(&app, &inv, &e) < 0) {
-		code = app_fail(NULL, &e);
+		/* It knows by now whether errors are to be JSON. */
+		code = app_fail(&app, &e);
 	} else {
 		code = run(&app, &inv);
 		app_release(&app);

@@ -31,6 +31,13 @@ int output_flush(struct err *e)
 	return 0;
 }
 
+void output_json_begin(struct err *e)
+{
+	static const struct err none = ERR_INIT;
+
+	*e = none;
+}
+
 int output_json(struct js *v, struct err *e)
 {
 	struct buf text = BUF_INIT;

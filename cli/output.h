@@ -19,6 +19,13 @@ int output_text(struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int output_flush(struct err *e);
 
+/*
+ * A document or element begins: js_* functions remember a failure in *e and
+ * are looked at once, so *e must not hold what a step that went well met on
+ * its way (a directory that may be missing).
+ */
+void output_json_begin(struct err *e);
+
 /* One JSON document and a newline; frees v (NULL: *e is set already). */
 int output_json(struct js *v, struct err *e);
 

@@ -17,6 +17,10 @@
 
 #define SHOWN 256
 
+/* How long a command may take to end when nobody wants its output. */
+#define END_WAIT_MS 3000
+#define END_STEP_MS 20
+
 struct kind_row {
 	const char *suffix;
 	const char *stored_as;
@@ -277,6 +281,35 @@ static int wait_for(pid_t pid, int *ret_status)
 	return rc < 0 ? -1 : 0;
 }
 
+/* Who does not end when he is told to, is ended. */
+static void end_child(pid_t pid)
+{
+	const struct timespec pause = { .tv_nsec = END_STEP_MS * 1000000L };
+	int status = 0;
+
+	(void)kill(pid, SIGTERM);
+	for (int ms = 0; ms < END_WAIT_MS; ms += END_STEP_MS) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return;
+		(void)sysio_nanosleep(&pause, NULL);
+	}
+	(void)kill(pid, SIGKILL);
+	(void)wait_for(pid, &status);
+}
+
+bool push_source_ended(const struct push_source *s)
+{
+	const struct timespec pause = { .tv_nsec = END_STEP_MS * 1000000L };
+	siginfo_t info = { .si_pid = 0 };
+
+	if (waitid(P_PID, (id_t)s->child, &info, WEXITED | WNOHANG | WNOWAIT) <
+		0 ||
+	    info.si_pid != 0)
+		return true;
+	(void)sysio_nanosleep(&pause, NULL);
+	return false;
+}
+
 int push_source_finish(
     struct push_source *s, const char *command, struct err *e)
 {
@@ -306,12 +339,8 @@ void push_sources_free(struct push_source *sources, size_t n)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		file_close(&sources[i].fd);
-		if (sources[i].child > 0) {
-			int status = 0;
-
-			(void)kill(sources[i].child, SIGTERM);
-			(void)wait_for(sources[i].child, &status);
-		}
+		if (sources[i].child > 0)
+			end_child(sources[i].child);
 	}
 	free(sources);
 }

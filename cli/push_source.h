@@ -44,6 +44,12 @@ int push_sources_open(struct push_source *sources, size_t n, struct err *e);
 int push_source_start(
     struct push_source *s, const char *command, struct err *e);
 
+/*
+ * Has the command ended?  Waits a little if not, so that the caller can look
+ * at other things meanwhile.
+ */
+bool push_source_ended(const struct push_source *s);
+
 /* Wait for the command; ERR_INVALID if it failed. */
 int push_source_finish(
     struct push_source *s, const char *command, struct err *e);

@@ -10,6 +10,7 @@
 #include "datastore/base/clock.h"
 #include "datastore/base/json.h"
 #include "datastore/base/log.h"
+#include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 
 #define LIVE_INTERVAL_NS (CLOCK_NS_PER_S / 10)
@@ -35,7 +36,7 @@ int report_init(struct report *r, bool json, bool quiet,
  * share a log do not mix. */
 static void put(const char *p, size_t n)
 {
-	ssize_t ignored = write(STDERR_FILENO, p, n);
+	ssize_t ignored = sysio_write(STDERR_FILENO, p, n);
 
 	/* Nobody to tell. */
 	(void)ignored;
@@ -137,22 +138,32 @@ static int64_t seconds_left(
 	    (long double)spent / (long double)made / CLOCK_NS_PER_S);
 }
 
+static const char *amount_text(
+    char out[TEXT_SIZE_SIZE], uint64_t n, enum task_unit unit)
+{
+	if (unit == TASK_UNIT_BYTES)
+		return text_size(out, n);
+	(void)snprintf(out, TEXT_SIZE_SIZE, "%" PRIu64, n);
+	return out;
+}
+
 static int append_counts(
     struct buf *line, const struct task_progress *p, struct err *e)
 {
+	char done[TEXT_SIZE_SIZE];
+	char of[TEXT_SIZE_SIZE];
 	int rc = 0;
 
 	for (size_t i = 0; i < p->counts_n && rc == 0; i++) {
 		const struct task_count *c = &p->counts[i];
-		const char *lead = i == 0 ? " (" : ", ";
 
-		if (c->of > 0)
-			rc = buf_append_fmt(line, e,
-			    "%s%" PRIu64 " of %" PRIu64 " %s", lead, c->done,
-			    c->of, c->text);
-		else
-			rc = buf_append_fmt(line, e, "%s%" PRIu64 " %s", lead,
-			    c->done, c->text);
+		rc = buf_append_fmt(line, e, "%s%s", i == 0 ? " (" : ", ",
+		    amount_text(done, c->done, c->unit));
+		if (rc == 0 && c->of > 0)
+			rc = buf_append_fmt(
+			    line, e, " of %s", amount_text(of, c->of, c->unit));
+		if (rc == 0)
+			rc = buf_append_fmt(line, e, " %s", c->text);
 	}
 	if (rc == 0 && p->counts_n > 0)
 		rc = buf_append_str(line, ")", e);

@@ -111,10 +111,10 @@ static void report(struct ingest_pipeline *p)
 {
 	struct session_stats now;
 	struct task_count counts[] = {
-		{ "chunks", "chunks", p->chunks, 0 },
-		{ "new-chunks", "new chunks", 0, 0 },
-		{ "new-bytes", "new bytes", 0, 0 },
-		{ "stored-bytes", "bytes stored", 0, 0 },
+		{ "chunks", "chunks", p->chunks, 0, TASK_UNIT_COUNT },
+		{ "new-chunks", "new chunks", 0, 0, TASK_UNIT_COUNT },
+		{ "new-bytes", "new", 0, 0, TASK_UNIT_BYTES },
+		{ "stored-bytes", "stored", 0, 0, TASK_UNIT_BYTES },
 	};
 	struct task_progress progress = {
 		.phase = p->phase,

@@ -25,18 +25,18 @@ enum task_level {
 	TASK_WARNING,
 };
 
+enum task_unit {
+	TASK_UNIT_COUNT,
+	TASK_UNIT_BYTES, /* people see sizes, of a phase also its rate */
+};
+
 /* One counter of a progress line; of is 0 where no total is known. */
 struct task_count {
 	const char *key;  /* of JSON: "index-files-read" */
-	const char *text; /* for people: "index files read" */
+	const char *text; /* for people, behind it: "index files read" */
 	uint64_t done;
 	uint64_t of;
-};
-
-enum task_unit {
-	TASK_UNIT_COUNT,
-	TASK_UNIT_BYTES, /* done and total are bytes: rate and sizes are shown
-			  */
+	enum task_unit unit;
 };
 
 /*
