@@ -72,13 +72,19 @@ static void compact(struct livepass *p)
 	p->n = p->capacity;
 }
 
+static bool in_range(const struct livepass *p, const struct digest *d)
+{
+	return digest_compare(d, &p->lo) >= 0 &&
+	    (!p->bounded || digest_compare(d, &p->hi) < 0);
+}
+
 void livepass_add(struct livepass *p, const struct digest *d)
 {
-	if (digest_compare(d, &p->lo) < 0 ||
-	    (p->bounded && digest_compare(d, &p->hi) >= 0))
-		return;
-	if (p->n == p->room)
+	/* Before and behind compacting, which may bring hi down to it. */
+	if (in_range(p, d) && p->n == p->room)
 		compact(p);
+	if (!in_range(p, d))
+		return;
 	p->d[p->n] = *d;
 	p->n++;
 }
