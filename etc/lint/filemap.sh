@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # filemap: the file map of etc/doc/ARCHITECTURE.md names every file of the
-# product, with its purpose, and every other folder that has files.
+# product, with its purpose, and every other folder, to the second level.
 #   filemap.sh --print   writes the lines that are missing
 #   filemap.sh --write   brings the map up to date; known lines keep their text
 # A new line's text is the first sentence of the file's first comment.
@@ -9,13 +9,14 @@
 doc=etc/doc/ARCHITECTURE.md
 product=(datastore/base datastore index gc cli)
 
-# What the map should name: FOLDER/STEM.{c,h}, FOLDER/FILE, or FOLDER/ outside
-# the product.
+# What the map should name: FOLDER/STEM.{c,h}, FOLDER/FILE, or, outside the
+# product, FOLDER/ to the second level.
 tree() {
 	list '*' | awk '
 		!/^(datastore|index|gc|cli)\// {
-			if (!sub(/[^\/]*$/, "") || $0 == "") $0 = "./"
-			seen[$0] = ""
+			n = split($0, part, "/")
+			folder = n == 1 ? "./" : part[1] "/"
+			seen[n > 2 ? folder part[2] "/" : folder] = ""
 			next
 		}
 		{
