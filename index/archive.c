@@ -203,7 +203,7 @@ int archive_check(struct archive *a, struct task *task, struct err *e)
 	if (a->idx == NULL || a->checked)
 		return 0;
 	entries = calloc(ENTRIES, sizeof(*entries));
-	rc = entries == NULL ? err_nomem(e) : 0;
+	rc = entries == NULL ? err_nomem(e) : idx_rewind(a->idx, e);
 	while (rc == 0) {
 		rc = idx_next(a->idx, entries, ENTRIES, &n, e);
 		if (rc < 0 || n == 0)
@@ -215,8 +215,6 @@ int archive_check(struct archive *a, struct task *task, struct err *e)
 		}
 		rc = task_check(task, e);
 	}
-	if (rc == 0)
-		rc = idx_rewind(a->idx, e);
 	free(entries);
 	if (rc < 0)
 		return rc;

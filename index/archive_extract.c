@@ -367,7 +367,7 @@ static int feed(struct extraction *x, struct workers *w, struct err *e)
 	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
 	uint64_t start = 0;
 	size_t n = 0;
-	int rc = entries == NULL ? err_nomem(e) : 0;
+	int rc = entries == NULL ? err_nomem(e) : idx_rewind(x->a->idx, e);
 
 	while (rc == 0) {
 		rc = idx_next(x->a->idx, entries, ENTRIES, &n, e);
@@ -453,6 +453,8 @@ static int prepare(struct extraction *x, struct err *e)
 	struct statx st;
 	int rc = archive_check(x->a, x->task, e);
 
+	if (rc == 0)
+		rc = task_check(x->task, e);
 	if (rc == 0)
 		rc = file_stat_fd(x->fd, &st, x->shown, e);
 	if (rc < 0)

@@ -426,6 +426,7 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	seenset_free(v.good);
 	digestset_release(&v.hurt);
 	damage_free(v.damage);
+	buf_release(&v.missing);
 	buf_release(&v.reasons);
 	if (rc < 0) {
 		verify_result_release(&v.result);

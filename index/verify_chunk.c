@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "datastore/base/bytes.h"
+#include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/blob.h"
 #include "index/verify_internal.h"
@@ -21,6 +22,10 @@
 
 /* A chunk that is replaced each time we look is not ours to judge. */
 #define TRIES 3U
+
+/* Missing ones are put on the damage list so many, or so often, at a time. */
+#define MISSING_MAX 1024U
+#define MISSING_NS CLOCK_NS_PER_S
 
 /* Chunks in hand may have 16 MiB, plain and raw. */
 #define THREADS_MAX 4U
@@ -281,39 +286,41 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	return rc;
 }
 
-/* Only the rename must not be done without the list (I2). */
-static void list_missing(struct verify *v, const struct digest *d)
+/* Many at a time: each append is synced.  Only a rename must not be done
+ * without the list (I2), so failing is a warning. */
+static void flush_missing(struct verify *v)
 {
+	const struct digest *d = (const struct digest *)v->missing.data;
+	size_t n = v->missing.len / sizeof(*d);
 	struct err why = ERR_INIT;
 
-	if (damage_append(v->ds, d, DAMAGE_MISSING, &why) < 0)
+	if (n > 0 && damage_append_all(v->ds, d, n, DAMAGE_MISSING, &why) < 0)
 		task_message(v->task, TASK_WARNING,
 		    "the damage could not be recorded: %s", why.msg);
+	buf_reset(&v->missing);
 }
 
-static void count_hurt(struct verify *v, const struct verify_slot *s)
+static int count_hurt(
+    struct verify *v, const struct verify_slot *s, struct err *e)
 {
 	struct verify_result *r = &v->result;
+	const struct digest *d = &s->entry.digest;
+	bool added = false;
+	int rc = digestset_add(&v->hurt, d, &added, e);
 
-	switch (s->outcome) {
-	case VERIFY_CHUNK_MISSING:
+	if (s->outcome == VERIFY_CHUNK_MISSING) {
 		r->missing_chunks++;
-		list_missing(v, &s->entry.digest);
-		break;
-	case VERIFY_CHUNK_KEPT:
-		r->kept_chunks++;
-		r->bad_chunks++;
-		break;
-	case VERIFY_CHUNK_BAD:
-		r->bad_chunks++;
-		break;
-	case VERIFY_CHUNK_UNREADABLE:
+		if (v->missing.len == 0)
+			v->missing_since = clock_boot_ns();
+		if (rc == 0)
+			rc = buf_append(&v->missing, d, sizeof(*d), e);
+	} else if (s->outcome == VERIFY_CHUNK_UNREADABLE) {
 		r->unreadable_chunks++;
-		break;
-	case VERIFY_CHUNK_GOOD:
-	case VERIFY_CHUNK_MISFIT:
-		break;
+	} else {
+		r->bad_chunks++;
+		r->kept_chunks += s->outcome == VERIFY_CHUNK_KEPT;
 	}
+	return rc;
 }
 
 static int reason_of(struct verify *v, const struct idx_entry *entry,
@@ -344,7 +351,6 @@ static int retire(void *ctx, void *arg, struct err *e)
 	struct verify_slot *s = arg;
 	struct digest key = remembered_as(
 	    &s->entry.digest, s->entry.end - s->start, s->want_encrypted);
-	bool added = false;
 	int rc = 0;
 
 	s->in_flight = false;
@@ -364,8 +370,7 @@ static int retire(void *ctx, void *arg, struct err *e)
 	case VERIFY_CHUNK_BAD:
 	case VERIFY_CHUNK_KEPT:
 	case VERIFY_CHUNK_UNREADABLE:
-		rc = digestset_add(&v->hurt, &s->entry.digest, &added, e);
-		count_hurt(v, s);
+		rc = count_hurt(v, s, e);
 		if (rc == 0)
 			rc = reason_of(v, &s->entry, s->start,
 			    s->outcome == VERIFY_CHUNK_MISSING ? "missing"
@@ -373,6 +378,10 @@ static int retire(void *ctx, void *arg, struct err *e)
 			    e);
 		break;
 	}
+	if (v->missing.len >= MISSING_MAX * DIGEST_SIZE ||
+	    (v->missing.len > 0 &&
+		clock_boot_ns() - v->missing_since > MISSING_NS))
+		flush_missing(v);
 	verify_report(v);
 	return rc;
 }
@@ -479,6 +488,7 @@ int verify_chunks(
 		rc = workers_finish(v->workers, e);
 	if (rc == 0 && why.code < 0)
 		rc = verify_finding(v, why.code, &why, e);
+	flush_missing(v);
 	free(entries);
 	return rc;
 }

@@ -51,6 +51,8 @@ struct verify {
 	/* Missing, bad, unreadable ones: few, and never forgotten. */
 	struct digestset hurt;
 	struct damage *damage; /* the list as it was at the beginning */
+	struct buf missing;    /* digests that it is still to be told of */
+	int64_t missing_since; /* the first of them */
 
 	struct workers *workers;
 	struct verify_slot *slots;
@@ -72,7 +74,8 @@ struct verify {
 int verify_chunks_begin(struct verify *v, struct err *e);
 void verify_chunks_end(struct verify *v);
 
-/* Every chunk that the index references; findings become reasons. */
+/* Every chunk that the index references; findings become reasons.  What was
+ * missing is on the damage list then, also after an error. */
 int verify_chunks(
     struct verify *v, struct idx *ix, bool encrypted, struct err *e);
 
