@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -441,6 +440,7 @@ struct pusher {
 static void *push(void *arg)
 {
 	struct pusher *p = arg;
+	struct timespec jitter = { .tv_sec = 0 };
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		enum store_inserted got = STORE_NEW;
@@ -448,10 +448,9 @@ static void *push(void *arg)
 		bool hit = false;
 
 		(void)pthread_barrier_wait(&p->shared->barrier);
-		/* Else a sweep, which comes last from the barrier, never wins.
-		 */
-		for (unsigned i = 0; i < (round * 7 + p->n * 3) % 12; i++)
-			(void)sched_yield();
+		/* Else a sweep, the last to leave the barrier, never wins. */
+		jitter.tv_nsec = (long)((round * 7 + p->n * 3) % 12) * 20000;
+		(void)nanosleep(&jitter, NULL);
 		if (store_reuse(p->f->s.store, &p->f->c, &hit, &e) < 0)
 			abort();
 		/* Every other thread has the content as well. */
