@@ -46,7 +46,7 @@ struct ingest_result {
  * Holes are found by SEEK_HOLE and not read.  A source that gets shorter than
  * it was at the beginning is ERR_INVALID ("shrank"); one that grew is stored
  * up to its first size, `changed`.  An empty one is ERR_INVALID.  All content
- * is read, whatever earlier snapshots hold.
+ * is read, whatever earlier snapshots hold.  Moves the descriptor's offset.
  */
 int ingest_image(struct session *s, const char *filename, int fd,
     const char *shown, const struct ingest_opts *opts, struct task *task,
