@@ -333,7 +333,11 @@ static int try_new(struct registration *r, const char *command,
 	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (r->fd < 0) {
 		*ret_again = errno == EEXIST;
-		return err_sys(e, "make '%s'", r->shown);
+		rc = err_sys(e, "make '%s'", r->shown);
+		/* A server may have made it, and its answer was lost. */
+		if (!*ret_again)
+			(void)sysio_unlinkat(r->dir_fd, tmp, 0);
+		return rc;
 	}
 	if (take_lock(r) < 0) {
 		*ret_again = errno == EAGAIN || errno == EACCES;

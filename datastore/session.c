@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "datastore/base/clock.h"
 #include "datastore/base/pathlock.h"
+#include "datastore/base/sysio.h"
 #include "datastore/locks.h"
 #include "datastore/session_internal.h"
 #include "datastore/snapshot.h"
@@ -256,9 +258,15 @@ static int try_dir(struct session *s, struct err *e)
 		rc = pathlock_take(s->group_fd, name, LOCK_EXCLUSIVE,
 		    NEW_DIR_WAIT_MS, &s->dir_fd, shown, e);
 	}
-	/* A cleaner that was after a dead session's took it for that. */
-	if (rc == ERR_NOTFOUND)
+	/*
+	 * A cleaner that was after a dead session's took it for that.  Or it
+	 * is there all the same (a network file system that remembers the
+	 * name as free): empty, ours, and not to be left behind.
+	 */
+	if (rc == ERR_NOTFOUND) {
+		(void)sysio_unlinkat(s->group_fd, name, AT_REMOVEDIR);
 		s->may_have = false;
+	}
 	return rc;
 }
 
