@@ -520,7 +520,9 @@ int js_dump(
 	if (style == JS_CANONICAL)
 		flags |= JSON_SORT_KEYS;
 	flags |= JSON_REAL_PRECISION((size_t)digits_of(j));
-	if (json_dump_callback(j, dump_piece, &state, flags) < 0) {
+	/* jansson goes on after some of the pieces that failed. */
+	if (json_dump_callback(j, dump_piece, &state, flags) < 0 ||
+	    e->code != ERR_OK) {
 		out->len = before;
 		/* Ours, or jansson's while sorting: there is no other. */
 		return e->code != ERR_OK ? e->code : err_nomem(e);
