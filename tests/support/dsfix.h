@@ -31,7 +31,6 @@ struct dsfix {
 	struct task task;
 	struct err e;
 	size_t fds; /* open before the test */
-	void *own;  /* the test's, freed by it */
 };
 
 /* *state is a struct dsfix; nothing is open yet. */
