@@ -449,8 +449,9 @@ static void *push(void *arg)
 
 		(void)pthread_barrier_wait(&p->shared->barrier);
 		/* Else a sweep, the last to leave the barrier, never wins. */
-		jitter.tv_nsec = (long)((round * 7 + p->n * 3) % 12) * 20000;
-		(void)nanosleep(&jitter, NULL);
+		jitter.tv_nsec = (long)((round + p->n) % 8) * 20000;
+		if (round % 2 == 0)
+			(void)nanosleep(&jitter, NULL);
 		if (store_reuse(p->f->s.store, &p->f->c, &hit, &e) < 0)
 			abort();
 		/* Every other thread has the content as well. */
