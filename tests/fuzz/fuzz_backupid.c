@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_backupid: any text as a name: of a namespace up to the first newline,
+ * of a group or snapshot in it behind that.  What is accepted is the only text
+ * for it, and its path leads nowhere but below.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/backupid.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(cond)               \
+	do {                     \
+		if (!(cond))     \
+			abort(); \
+	} while (0)
+
+static void check_path(const char *path)
+{
+	MUST(path[0] != '/' && path[0] != '.');
+	MUST(strstr(path, "/.") == NULL && strstr(path, "//") == NULL);
+	MUST(strlen(path) + 256 < BACKUP_PATH_SIZE);
+}
+
+static void check_group(const struct backup_group *g, const char *text)
+{
+	static const struct backup_group other = { .type = BACKUP_HOST,
+		.id = "10" };
+	char path[BACKUP_PATH_SIZE];
+	int c = backup_group_compare(g, &other);
+
+	backup_group_path(g, path);
+	check_path(path);
+	MUST(strcmp(path + strlen(path) - strlen(text), text) == 0);
+	backup_group_text(g, path);
+	MUST(strcmp(path + strlen(path) - strlen(text), text) == 0);
+	MUST(backup_group_compare(g, g) == 0);
+	MUST((c < 0) == (backup_group_compare(&other, g) > 0));
+	MUST((c == 0) == (backup_group_compare(&other, g) == 0));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+	char *name = NULL;
+	struct backup_ns ns = { .name = "" };
+	struct backup_group g;
+	struct backup_snapshot s;
+	struct err e = ERR_INIT;
+	char path[BACKUP_PATH_SIZE];
+
+	MUST(text != NULL);
+	if (size > 0)
+		memcpy(text, data, size);
+	text[size] = '\0';
+	name = strchr(text, '\n');
+	if (name != NULL)
+		*name++ = '\0';
+	else
+		name = text;
+	if (name != text && backup_ns_parse(text, &ns, &e) == 0) {
+		MUST(strcmp(ns.name, text) == 0);
+		backup_ns_path(&ns, path);
+		MUST((path[0] == '\0') == (text[0] == '\0'));
+		if (path[0] != '\0')
+			check_path(path);
+	}
+	if (backup_group_parse(&ns, name, &g, &e) == 0)
+		check_group(&g, name);
+	if (backup_snapshot_parse(&ns, name, &s, &e) == 0) {
+		backup_snapshot_path(&s, path);
+		check_path(path);
+		MUST(strcmp(path + strlen(path) - strlen(name), name) == 0);
+	}
+	(void)backup_file_kind(name);
+	free(text);
+	return 0;
+}
