@@ -10,6 +10,10 @@
 export BUILD=$1 SOUND=$1/tidy
 export UNTIL=$((${EPOCHSECONDS:?} + ${2:-3600}))
 need clang-tidy
+[ -s "$BUILD/compile_commands.json" ] || {
+	complain "no compile_commands.json in $BUILD"
+	exit 1
+}
 mkdir -p "$SOUND"
 
 # What the verdict depends on.
