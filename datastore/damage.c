@@ -174,8 +174,9 @@ struct reader {
 	int fd;
 	uint64_t at; /* behind the last whole line */
 	uint8_t *bytes;
-	size_t len; /* bytes held: the file's from `at` on */
-	bool skip;  /* in a line that is too long to be ours */
+	size_t len;      /* bytes held: the file's from `at` on */
+	bool skip;       /* in a line that is too long to be ours */
+	uint64_t end_at; /* where there was no more to read, plus one */
 	struct numbered *v;
 	size_t n;
 	struct events list; /* the last event of each digest, healed too */
@@ -225,26 +226,48 @@ static int take_lines(struct reader *r, struct err *e)
 	return rc;
 }
 
+/* An end that comes too early would make compaction forget what is behind it.
+ * *ret false: it was appended to just now. */
+static int check_end(
+    struct reader *r, bool *ret, const char *shown, struct err *e)
+{
+	uint64_t at = r->at + r->len;
+	struct statx st;
+	int rc = file_stat_fd(r->fd, &st, shown, e);
+
+	if (rc < 0)
+		return rc;
+	*ret = st.stx_size <= at;
+	if (!*ret && r->end_at == at + 1)
+		return err_set(e, ERR_CORRUPT,
+		    "'%s' ends at offset %" PRIu64 " of %" PRIu64, shown, at,
+		    (uint64_t)st.stx_size);
+	r->end_at = at + 1;
+	return 0;
+}
+
 static int read_lines(struct reader *r, const char *shown, struct err *e)
 {
-	ssize_t got = 1;
+	ssize_t got = 0;
+	bool ended = false;
 	int rc = 0;
 
 	r->bytes = malloc(READ_STEP + LINE_MAX_LEN);
 	r->v = reallocarray(NULL, EVENTS_MAX, sizeof(*r->v));
 	if (r->bytes == NULL || r->v == NULL)
 		return err_nomem(e);
-	while (rc == 0 && got > 0) {
+	while (rc == 0 && !ended) {
 		got = sysio_pread(r->fd, r->bytes + r->len, READ_STEP,
 		    (off_t)(r->at + r->len));
-		if (got < 0 && errno == EINTR) {
-			got = 1;
+		if (got < 0 && errno == EINTR)
 			continue;
-		}
 		if (got < 0)
 			return err_sys(e, "read '%s'", shown);
+		if (got == 0)
+			rc = check_end(r, &ended, shown, e);
 		r->len += (size_t)got;
-		rc = take_lines(r, e);
+		if (rc == 0)
+			rc = take_lines(r, e);
 		if (rc == 0 && r->at > MAX_FILE) {
 			rc = err_set(e, ERR_LIMIT, "'%s': more than %llu bytes",
 			    shown, MAX_FILE);
