@@ -48,7 +48,7 @@ static int look_for_store(int dirfd, const char *shown, bool *ret_store,
 		rc = file_stat_at(dirfd, names[i], &st, &found, shown, e);
 	if (rc < 0 && err_is_sys(e, EACCES)) {
 		*ret_done = true;
-		return 0;
+		return err_forget(e);
 	}
 	if (rc == 0)
 		*ret_store = found;
@@ -260,7 +260,7 @@ static int open_cairn(struct datastore *ds, struct err *e)
 	rc = file_open_dir(
 	    ds->root_fd, CAIRN_NAME, &ds->cairn_fd, shown.text, e);
 	if (rc == ERR_NOTFOUND)
-		return 0;
+		return err_forget(e);
 	if (rc == 0) {
 		rc = datastore_format_read(
 		    ds->cairn_fd, ds->path, &format, &ds->has_format, e);

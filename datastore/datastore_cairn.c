@@ -168,7 +168,7 @@ int datastore_format_read(int cairn_fd, const char *path,
 	rc = file_read_at(
 	    cairn_fd, FORMAT_NAME, FORMAT_MAX_FILE, &text, shown.text, e);
 	if (rc == ERR_NOTFOUND) {
-		rc = 0;
+		rc = err_forget(e);
 		*ret_found = false;
 		goto out;
 	}
@@ -230,7 +230,7 @@ static int make_format(int cairn_fd, const char *shown,
 	    ? ERR_NOMEM
 	    : newfile_make(cairn_fd, FORMAT_NAME, s, owner, shown, e);
 	if (rc == ERR_EXISTS)
-		rc = 0;
+		rc = err_forget(e);
 out:
 	buf_release(&text);
 	return rc;
@@ -243,7 +243,7 @@ static int ensure_dir(int dirfd, const char *name, const char *shown,
 	int rc = file_make_dir(dirfd, name, FILE_DIR_MODE, owner, shown, e);
 
 	if (rc == ERR_EXISTS)
-		return 0;
+		return err_forget(e);
 	return rc < 0 ? rc : file_sync(dirfd, shown, e);
 }
 
@@ -258,7 +258,7 @@ static int ensure_running(int cairn_fd, const char *shown,
 	if (rc < 0 || found)
 		return rc;
 	rc = newfile_make(cairn_fd, LOCKS_GC_RUNNING, "", owner, shown, e);
-	return rc == ERR_EXISTS ? 0 : rc;
+	return rc == ERR_EXISTS ? err_forget(e) : rc;
 }
 
 static int ensure_format(int cairn_fd, const char *path,

@@ -318,6 +318,7 @@ static int make_or_adopt_dir(struct making *m, int dirfd, const char *name,
 		*ret_made = true;
 	if (rc != ERR_EXISTS)
 		return rc;
+	(void)err_forget(e);
 	rc = file_open_dir(dirfd, name, &fd, m->shown.text, e);
 	if (rc == 0)
 		rc = set_owner_mode(m, fd, CHUNKS_MODE, m->shown.text, e);
@@ -402,7 +403,7 @@ static int name_chunks(struct making *m, struct err *e)
 	    e, "rename '%s' to '%s'", shown(m, CHUNKS_NEW_NAME), CHUNKS_NAME);
 	(void)file_stat_at(
 	    m->root_fd, CHUNKS_NAME, &st, &found, m->path, &ignored);
-	return found ? 0 : rc;
+	return found ? err_forget(e) : rc;
 }
 
 /* All that was made is on stable storage, then `.chunks` gets its name. */

@@ -75,7 +75,7 @@ static int walk_dir(
 	int rc = file_open_dir(ds->root_fd, path, &fd, path, e);
 
 	if (rc == ERR_NOTFOUND)
-		return 0;
+		return err_forget(e);
 	if (rc < 0)
 		return rc;
 	w->dirfd = fd;

@@ -71,14 +71,17 @@ static int make_step(struct datastore *ds, int *fd, const char *name,
 		    *fd, name, FILE_DIR_MODE, &ds->owner, shown, e);
 		if (rc == 0)
 			rc = file_sync(*fd, shown, e);
-		if (rc == 0 || rc == ERR_EXISTS)
+		if (rc == ERR_EXISTS)
+			rc = err_forget(e);
+		if (rc == 0)
 			rc = file_open_dir(*fd, name, &next, shown, e);
 	}
 	if (rc < 0)
 		return rc;
 	file_close(fd);
 	*fd = next;
-	return 0;
+	/* Of a try before the last. */
+	return err_forget(e);
 }
 
 /* Every directory of a path of well-formed names, made and opened. */
@@ -123,7 +126,7 @@ static int make_owner(
 	(void)snprintf(text, sizeof(text), "%s\n", ds->settings.owner);
 	rc = newfile_make(group_fd, OWNER_NAME, text, &ds->owner, shown, e);
 	/* Another session's is as good as ours. */
-	return rc == ERR_EXISTS ? 0 : rc;
+	return rc == ERR_EXISTS ? err_forget(e) : rc;
 }
 
 int tree_make_group(struct datastore *ds, const struct backup_group *g,
@@ -179,7 +182,7 @@ int tree_group_owner(struct datastore *ds, const struct backup_group *g,
 	rc = file_read_at(fd, OWNER_NAME, OWNER_MAX_FILE, &text,
 	    tree_join(path, OWNER_NAME, shown), e);
 	if (rc == ERR_NOTFOUND)
-		rc = 0;
+		rc = err_forget(e);
 	if (rc < 0)
 		goto out;
 	if (text.len > 0) {

@@ -65,6 +65,18 @@ int err_nomem(struct err *e) __attribute__((cold));
 void err_prefix(struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/*
+ * Forget a failure that was expected and is none: who returns 0 leaves *e as
+ * it was before, since some look at e->code.  Returns 0.
+ */
+static inline int err_forget(struct err *e)
+{
+	e->code = ERR_OK;
+	e->sys_errno = 0;
+	e->msg[0] = '\0';
+	return 0;
+}
+
 /* True if *e is a failed system call with this errno. */
 int err_is_sys(const struct err *e, int sys_errno);
 
