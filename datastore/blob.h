@@ -57,8 +57,8 @@ int blob_encode(struct codec *c, int level, const void *p, size_t n,
     struct buf *out, struct err *e);
 
 /* Magic and length of the header; nothing is said of the rest. */
-int blob_identify(const void *raw, size_t n, enum blob_kind *ret,
-    struct err *e);
+int blob_identify(
+    const void *raw, size_t n, enum blob_kind *ret, struct err *e);
 
 /* Header and CRC. */
 int blob_check(const void *raw, size_t n, enum blob_kind *ret, struct err *e);

@@ -47,8 +47,8 @@ int chunker_init(struct chunker *c, size_t avg, struct err *e);
  * chunk; *ret_cut says whether it ends there (then the next call begins a new
  * one).  Without a cut all n belong to it.
  */
-size_t chunker_scan(struct chunker *c, const uint8_t *p, size_t n,
-    bool *ret_cut);
+size_t chunker_scan(
+    struct chunker *c, const uint8_t *p, size_t n, bool *ret_cut);
 
 /* Begin a new chunk here: a forced cut. */
 void chunker_reset(struct chunker *c);

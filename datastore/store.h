@@ -57,21 +57,21 @@ struct store_entry {
 };
 
 enum store_inserted {
-	STORE_NEW,	/* our file got the name */
-	STORE_HIT,	/* a sound-looking one was there and was touched */
+	STORE_NEW,      /* our file got the name */
+	STORE_HIT,      /* a sound-looking one was there and was touched */
 	STORE_REPLACED, /* an empty, short, damaged or foreign one was */
 };
 
 enum store_touched {
 	STORE_TOUCHED,
-	STORE_MISSING,	/* no such chunk; nothing of it there */
+	STORE_MISSING,  /* no such chunk; nothing of it there */
 	STORE_ONLY_BAD, /* no such chunk; its .bad files were touched */
 };
 
 /* How hard an insert works for durability, and whom it trusts. */
 struct store_insert_opts {
-	bool sync;	  /* fsync the chunk and its directory */
-	bool known_bad;	  /* the digest is on the damage list: replace it */
+	bool sync;      /* fsync the chunk and its directory */
+	bool known_bad; /* the digest is on the damage list: replace it */
 };
 
 /*
@@ -97,10 +97,10 @@ struct store_victim {
 #define STORE_SWEEP_MAX 64U /* victims per taking of a prefix lock */
 
 /* Called per digest of a batch, in order; a failure ends the batch. */
-typedef int (*store_touch_fn)(void *ctx, const struct digest *d,
-    enum store_touched what, struct err *e);
-typedef int (*store_scan_fn)(void *ctx, const struct store_entry *entry,
-    struct err *e);
+typedef int (*store_touch_fn)(
+    void *ctx, const struct digest *d, enum store_touched what, struct err *e);
+typedef int (*store_scan_fn)(
+    void *ctx, const struct store_entry *entry, struct err *e);
 
 struct store;
 
@@ -139,8 +139,8 @@ struct store_ops {
 	    enum store_touched *ret, struct err *e);
 	/*
 	 * The same for n digests sorted and without duplicates, in their
-	 * order; task is looked at once per prefix.  NULL where a kind of store has no use for it: store.c then
-	 * touches one by one.
+	 * order; task is looked at once per prefix.  NULL where a kind of store
+	 * has no use for it: store.c then touches one by one.
 	 */
 	int (*touch_batch)(struct store *s, const struct digest *d, size_t n,
 	    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
@@ -180,15 +180,15 @@ struct store {
 };
 
 /* Dispatch: thin, checked; see store_ops for what each one does. */
-int store_reuse(struct store *s, const struct digest *d, bool *ret_hit,
-    struct err *e);
+int store_reuse(
+    struct store *s, const struct digest *d, bool *ret_hit, struct err *e);
 int store_insert(struct store *s, const struct digest *d, const void *raw,
     size_t n, const struct store_insert_opts *opts, enum store_inserted *ret,
     struct err *e);
-int store_load(struct store *s, const struct digest *d, struct buf *raw,
-    struct err *e);
-int store_stat(struct store *s, const struct digest *d,
-    struct store_entry *ret, bool *ret_found, struct err *e);
+int store_load(
+    struct store *s, const struct digest *d, struct buf *raw, struct err *e);
+int store_stat(struct store *s, const struct digest *d, struct store_entry *ret,
+    bool *ret_found, struct err *e);
 int store_touch(struct store *s, const struct digest *d,
     enum store_touched *ret, struct err *e);
 int store_touch_batch(struct store *s, const struct digest *d, size_t n,
@@ -199,8 +199,8 @@ int store_sweep(struct store *s, unsigned prefix, filetime cutoff,
     struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
 int store_quarantine(struct store *s, const struct digest *d, int fd,
     bool *ret_done, struct err *e);
-int store_open_chunk(struct store *s, const struct digest *d, int *ret_fd,
-    struct err *e);
+int store_open_chunk(
+    struct store *s, const struct digest *d, int *ret_fd, struct err *e);
 void store_close(struct store *s); /* NULL is allowed */
 
 /* "0a1b/0a1b...": a chunk's path below .chunks. */
@@ -208,8 +208,8 @@ void store_close(struct store *s); /* NULL is allowed */
 void store_chunk_path(const struct digest *d, char out[STORE_CHUNK_PATH_SIZE]);
 
 /* What a name in prefix directory `prefix` is; pure. */
-enum store_kind store_name_kind(const char *name, unsigned prefix,
-    struct digest *ret);
+enum store_kind store_name_kind(
+    const char *name, unsigned prefix, struct digest *ret);
 
 /*
  * The store of files below chunks_fd (`.chunks`; the caller's, open as long
@@ -222,7 +222,7 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
     struct err *e);
 
 /* Called once when a lock has been waited for during 5 s; may be NULL. */
-void store_fs_set_waiting(struct store *s,
-    void (*waiting)(void *ctx, struct task *task), void *ctx);
+void store_fs_set_waiting(
+    struct store *s, void (*waiting)(void *ctx, struct task *task), void *ctx);
 
 #endif

@@ -326,6 +326,7 @@ static void touch_against_sweep(struct fixture *f, bool insert)
 {
 	struct gate g = GATE_INIT;
 	struct digest neighbour = storefix_digest(PREFIX, 2);
+	enum word first_sweep = SAYS_GONE;
 	struct job second;
 	bool hit = false;
 	int rc = 0;
@@ -337,8 +338,7 @@ static void touch_against_sweep(struct fixture *f, bool insert)
 	gate_wait(&g, &g.reached, &g.reached);
 	rc = store_reuse(f->s.store, &neighbour, &hit, &f->s.e);
 	/* The old time is still there for the sweep to see. */
-	enum word first_sweep = ask(f, DO_SWEEP);
-
+	first_sweep = ask(f, DO_SWEEP);
 	gate_set(&g, &g.open);
 	job_join(&second);
 	assert_ok(rc, &f->s.e);
@@ -371,6 +371,8 @@ static void removal_against(
     struct fixture *f, enum word removal, struct job *j, bool insert)
 {
 	struct gate g = GATE_INIT;
+	enum word said = SAYS_GONE;
+	bool early = false;
 
 	gate_install(&g);
 	say(f->other.fd, DO_STOP);
@@ -378,9 +380,8 @@ static void removal_against(
 	job_start(j, f, &g, insert);
 	/* It has asked for the lock in vain, or got through without it. */
 	gate_wait(&g, &g.refused, &g.done);
-	bool early = gate_get(&g, &g.done);
-	enum word said = ask(f, DO_GO_ON);
-
+	early = gate_get(&g, &g.done);
+	said = ask(f, DO_GO_ON);
 	job_join(j);
 	assert_int_equal(said, SAYS_REMOVED);
 	assert_false(early);
