@@ -228,12 +228,19 @@ static bool is_ended(const struct lines *l)
 	    count == l->n - 1;
 }
 
+/* Zeros are no uuid: they would make all files without one the same. */
+static bool has_uuid(const char *uuid)
+{
+	return strspn(uuid, "0") < UUID_HEX;
+}
+
 /* Neither there, under this name or another, nor removed on purpose. */
 static bool is_gone(const struct known *now, const struct lines *removed,
     const char *uuid, const char *path)
 {
-	return !contains(now->paths, now->n, path) &&
-	    !contains(now->uuids, now->n, uuid) && !is_recorded(removed, path);
+	if (contains(now->paths, now->n, path) || is_recorded(removed, path))
+		return false;
+	return !has_uuid(uuid) || !contains(now->uuids, now->n, uuid);
 }
 
 static uint64_t count_vanished(struct lines *old, const struct known *now,

@@ -103,6 +103,8 @@ size_t gcfix_check(struct gcfix *f);
 /* A text about every file and directory of the store: type, mode, owner,
  * size, links, inode, all times.  To be freed. */
 char *gcfix_describe(struct gcfix *f);
+/* Two such texts are the same; frees both. */
+void gcfix_assert_same(char *before, char *after);
 
 /* Behind the store's back, as rm would; must work. */
 void gcfix_unlink(struct gcfix *f, const char *name);
