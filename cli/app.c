@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/app.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/signals.h"
 #include "datastore/base/json.h"
 #include "datastore/base/log.h"
+#include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 
 static int parse_progress(
@@ -45,9 +50,11 @@ static int read_config(struct app *app, struct err *e)
 	rc = config_read(path, &app->config, &read);
 	if (rc < 0 && (named || rc != ERR_NOTFOUND)) {
 		*e = read;
-		/* A name that was given wrong is wrong usage. */
-		if (rc == ERR_NOTFOUND)
+		/* A file that can not be read is wrong config. */
+		if (rc == ERR_NOTFOUND || rc == ERR_SYS) {
 			e->code = rc = ERR_INVALID;
+			err_prefix(e, "config file");
+		}
 		return rc;
 	}
 	return 0;
@@ -123,6 +130,28 @@ static int find_path(
 	return 0;
 }
 
+/* There is no datastore: could init make one, and leave alone what is there?
+ */
+static void advise_init(const char *path, struct err *e)
+{
+	static const char *const parts[] = { ".chunks", ".cairn", ".lock" };
+	size_t n = strlen(e->msg);
+	char inside[PATH_MAX];
+	struct statx st;
+
+	if (sysio_statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
+	    (st.stx_mode & S_IFMT) != S_IFDIR)
+		return;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		(void)snprintf(inside, sizeof(inside), "%s/%s", path, parts[i]);
+		if (sysio_statx(AT_FDCWD, inside, AT_SYMLINK_NOFOLLOW,
+			STATX_TYPE, &st) == 0)
+			return;
+	}
+	(void)snprintf(
+	    e->msg + n, sizeof(e->msg) - n, "; 'cairn init' makes one");
+}
+
 int app_open_datastore(struct app *app, enum datastore_access access,
     struct datastore **ret, struct err *e)
 {
@@ -141,11 +170,16 @@ int app_open_datastore(struct app *app, enum datastore_access access,
 		path = app->config.stores[0].path;
 	} else {
 		return err_set(e, ERR_INVALID,
-		    "which datastore? name it with -d PATH or in "
-		    "CAIRN_DATASTORE");
+		    "which datastore? name it with -d %s or in "
+		    "CAIRN_DATASTORE",
+		    app->config.stores_n > 1 ? "NAME, as in the config file,"
+					     : "PATH");
 	}
 	settings = app_settings(app, path);
-	return datastore_open(path, access, &settings, ret, e);
+	rc = datastore_open(path, access, &settings, ret, e);
+	if (rc == ERR_NOTFOUND)
+		advise_init(path, e);
+	return rc;
 }
 
 static int exit_code_of(const struct app *app, const struct err *e)

@@ -24,7 +24,8 @@
 struct inspection {
 	struct app *app;
 	const char *path;
-	const char *base; /* name within its directory */
+	char shown[ERR_MSG_SIZE / 2]; /* the path, in messages */
+	const char *base;             /* name within its directory */
 	struct js *doc;
 	bool damage;
 };
@@ -99,7 +100,7 @@ static int inspect_index(struct inspection *in, int fd, struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct idx *ix = NULL;
-	int rc = idx_open_fd(fd, in->path, &ix, &why);
+	int rc = idx_open_fd(fd, in->shown, &ix, &why);
 
 	if (rc < 0) {
 		file_close(&fd);
@@ -258,10 +259,10 @@ static int inspect(struct inspection *in, struct err *e)
 
 	if (kind == BACKUP_FILE_FIDX || kind == BACKUP_FILE_DIDX) {
 		rc = file_open_regular(
-		    AT_FDCWD, in->path, &fd, NULL, in->path, e);
+		    AT_FDCWD, in->path, &fd, NULL, in->shown, e);
 		return rc < 0 ? rc : inspect_index(in, fd, e);
 	}
-	rc = file_read_at(AT_FDCWD, in->path, INSPECT_MAX, &raw, in->path, e);
+	rc = file_read_at(AT_FDCWD, in->path, INSPECT_MAX, &raw, in->shown, e);
 	if (rc == 0)
 		rc = inspect_blob(in, &raw, e);
 	buf_release(&raw);
@@ -275,6 +276,7 @@ int cmd_inspect(struct app *app, const struct invocation *inv, struct err *e)
 	int rc = 0;
 
 	in.base = slash != NULL ? slash + 1 : in.path;
+	(void)text_name(in.shown, sizeof(in.shown), in.path);
 	in.doc = js_object();
 	output_json_begin(e);
 	rc = fact(&in, "file", in.path, e);

@@ -37,6 +37,7 @@ static int parse_options(
 	const char *size = invocation_value(inv, "chunk-size");
 	const char *level = invocation_value(inv, "level");
 	const char *sync = invocation_value(inv, "sync-level");
+	const char *note = invocation_value(inv, "note");
 	uint64_t chunk_size = CHUNKER_AVG_DEFAULT;
 	int rc = 0;
 
@@ -63,8 +64,11 @@ static int parse_options(
 	    !sync_level_parse(sync, &p->opts.sync_level))
 		rc = cmd_bad_value(
 		    "sync-level", sync, "none, filesystem or file", e);
+	/* Before everything is read, not when the manifest is written. */
+	if (rc == 0 && note != NULL && !text_is_utf8(note, strlen(note)))
+		rc = cmd_bad_value("note", note, "UTF-8", e);
 	p->ingest.chunk_size = (size_t)chunk_size;
-	p->opts.notes = invocation_value(inv, "note");
+	p->opts.notes = note;
 	p->opts.dry_run = invocation_has(inv, "dry-run");
 	p->opts.command = "push";
 	p->opts.references = idx_references;
@@ -112,6 +116,9 @@ static int ingest_one(
 		    s, src->filename, src->fd, shown, &p->results[i], e);
 		break;
 	}
+	/* What was typed is right, as far as anyone could see. */
+	if (rc == ERR_INVALID)
+		e->code = rc = ERR_REFUSED;
 	if (rc == 0 && src->path == NULL)
 		rc = finish_command(p, s, src, e);
 	if (rc == 0 && p->results[i].changed) {

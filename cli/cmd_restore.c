@@ -120,6 +120,7 @@ static int resolve_path(struct target *t, const char *archive, struct err *e)
 {
 	char name[BACKUP_ID_MAX + 1];
 	struct statx st;
+	bool slash = t->word[0] != '\0' && t->word[strlen(t->word) - 1] == '/';
 	mode_t type = 0;
 
 	/* Followed: /dev/vg/lv is a link to a device. */
@@ -136,7 +137,8 @@ static int resolve_path(struct target *t, const char *archive, struct err *e)
 	t->device = type == S_IFBLK;
 	cmd_archive_name(archive, name);
 	if (asprintf(&t->path_memory, "%s%s%s", t->word,
-		type == S_IFDIR ? "/" : "", type == S_IFDIR ? name : "") < 0) {
+		type == S_IFDIR && !slash ? "/" : "",
+		type == S_IFDIR ? name : "") < 0) {
 		t->path_memory = NULL;
 		return err_nomem(e);
 	}

@@ -152,7 +152,10 @@ static int print_json(const struct status *s, struct err *e)
 	    s->newest != 0 ? text_time(text, s->newest) : NULL, e);
 	js_set_u64(doc, "damaged-chunks", s->damaged, e);
 	js_set(doc, "sessions", sessions_json(s, e), e);
-	js_set_name(doc, "gc-running", s->gc_running ? s->gc_who : NULL, e);
+	if (s->gc_running)
+		js_set_name(doc, "gc-running", s->gc_who, e);
+	else
+		js_set_null(doc, "gc-running", e);
 	if (s->gc.found) {
 		gc = js_object();
 		gc_report_json(gc, &s->gc.result, e);

@@ -92,7 +92,7 @@ const struct command commands[] = {
 	{ "groups", "", "list groups", "", NO_OPTIONS, 0, 0, cmd_groups,
 	    false },
 	{ "files", "SNAPSHOT", "list the archives of a snapshot",
-	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or "
+	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or\n"
 	    "host/web1/latest.",
 	    NO_OPTIONS, 1, 1, cmd_files, false },
 	{ "cat", "SNAPSHOT ARCHIVE", "write an archive to standard output",
@@ -102,11 +102,11 @@ const struct command commands[] = {
 	    "write an archive to a file "
 	    "or device",
 	    "TARGET is a file's name, a directory (the file is then named "
-	    "ARCHIVE) or a block\ndevice. A file gets its name when it is "
-	    "whole. An existing target is left alone\n(exit code 3) unless "
-	    "--overwrite says changed (write only what differs) or\nalways; a "
-	    "block device must be large enough and is written only with "
-	    "always.",
+	    "ARCHIVE) or a\nblock device. A file gets its name when it is "
+	    "whole, and is for its owner\nonly. An existing target is left "
+	    "alone (exit code 3) unless --overwrite says\nchanged (write, in "
+	    "place, only what differs) or always. A block device must\nbe "
+	    "large enough and is written only with always.",
 	    OPTIONS(restore_options), 3, 3, cmd_restore, true },
 	{ "forget", "SNAPSHOT...", "remove snapshots",
 	    "Space comes back with the next 'cairn gc'. A protected snapshot, "
@@ -121,8 +121,8 @@ const struct command commands[] = {
 	    NO_OPTIONS, 1, 2, cmd_note, false },
 	{ "gc", "[status]", "collect garbage",
 	    "Removes the chunks that no snapshot references and that were last "
-	    "used longer ago\nthan the cutoff. Backups may go on meanwhile. "
-	    "'cairn gc status' tells of the last\nrun and of one that is "
+	    "used longer\nago than the cutoff. Backups may go on meanwhile. "
+	    "'cairn gc status' tells of\nthe last run and of one that is "
 	    "running.",
 	    OPTIONS(gc_options), 0, 1, cmd_gc, false },
 	{ "verify", "[GROUP|SNAPSHOT]", "read and check everything again",

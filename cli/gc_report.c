@@ -74,8 +74,8 @@ static int print_line(const char *label, uint64_t n, const char *what,
 {
 	char size[TEXT_SIZE_SIZE];
 
-	return output_text(e, "%-14s %" PRIu64 " %s, %s\n", label, n, what,
-	    text_size(size, bytes));
+	return output_text(e, "%-14s %" PRIu64 " %s%s, %s\n", label, n, what,
+	    n == 1 ? "" : "s", text_size(size, bytes));
 }
 
 /* What stays although nothing may reference it, until when, and why. */
@@ -87,7 +87,7 @@ static int print_pending(const struct gc_result *r, struct err *e)
 	if (r->pending_chunks == 0)
 		return 0;
 	rc = print_line(
-	    "pending:", r->pending_chunks, "chunks", r->pending_bytes, e);
+	    "pending:", r->pending_chunks, "chunk", r->pending_bytes, e);
 	if (rc == 0 && r->pending_cause == GC_PENDING_SESSION)
 		rc = output_text(e,
 		    "               kept for the open backup %s\n",
@@ -138,16 +138,16 @@ static int print_result(const struct gc_result *r, struct err *e)
 	char a[TEXT_SIZE_SIZE];
 	char b[TEXT_SIZE_SIZE];
 	int rc = print_line(r->dry_run ? "would remove:" : "removed:",
-	    r->removed_chunks, "chunks", r->removed_bytes, e);
+	    r->removed_chunks, "chunk", r->removed_bytes, e);
 
 	if (rc == 0)
 		rc = print_pending(r, e);
 	if (rc == 0)
 		rc = print_line(
-		    "in use:", r->disk_chunks, "chunks", r->disk_bytes, e);
+		    "in use:", r->disk_chunks, "chunk", r->disk_bytes, e);
 	if (rc == 0)
 		rc = print_line("referenced by:", r->index_file_count,
-		    "index files", r->index_data_bytes, e);
+		    "index file", r->index_data_bytes, e);
 	if (rc == 0 && r->disk_bytes > 0)
 		rc = output_text(
 		    e, "%-14s %.2f\n", "deduplication:", deduplication(r));
@@ -210,7 +210,10 @@ int gc_report_status(struct app *app, const struct gc_last *last,
 		struct js *run = last->found ? js_object() : NULL;
 
 		output_json_begin(e);
-		js_set_name(doc, "running", running, e);
+		if (running != NULL)
+			js_set_name(doc, "running", running, e);
+		else
+			js_set_null(doc, "running", e);
 		if (run != NULL) {
 			gc_report_json(run, r, e);
 			js_set(doc, "last", run, e);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/command.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/output.h"
+
+#define WIDTH 79
+#define TEXT_COLUMN 32 /* where the help of options begins */
 
 /* "-d, --datastore PATH|NAME" */
 static void option_left(const struct command_option *o, char *out, size_t size)
@@ -15,6 +19,28 @@ static void option_left(const struct command_option *o, char *out, size_t size)
 		(void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 	(void)snprintf(out, size, "%s--%s%s%s", letter, o->name,
 	    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+}
+
+/* Words, in lines of at most WIDTH columns, all but the first indented. */
+static int print_words(const char *s, struct err *e)
+{
+	int column = TEXT_COLUMN;
+	int rc = 0;
+
+	while (*s != '\0' && rc == 0) {
+		int n = (int)strcspn(s, " ");
+		bool fits = column == TEXT_COLUMN || column + 1 + n <= WIDTH;
+		bool first = column == TEXT_COLUMN;
+
+		if (fits)
+			rc = output_text(e, "%s%.*s", first ? "" : " ", n, s);
+		else
+			rc = output_text(e, "\n%*s%.*s", TEXT_COLUMN, "", n, s);
+		column = (fits ? column + !first : TEXT_COLUMN) + n;
+		s += n;
+		s += strspn(s, " ");
+	}
+	return rc < 0 ? rc : output_text(e, "\n");
 }
 
 static int print_options(const char *title,
@@ -29,7 +55,15 @@ static int print_options(const char *title,
 		char left[64];
 
 		option_left(&options[i], left, sizeof(left));
-		rc = output_text(e, "  %-30s  %s\n", left, options[i].help);
+		rc = output_text(e, "  %s", left);
+		/* One that is too long has a line of its own. */
+		if (rc == 0 && strlen(left) + 4 > TEXT_COLUMN)
+			rc = output_text(e, "\n%*s", TEXT_COLUMN, "");
+		else if (rc == 0)
+			rc = output_text(
+			    e, "%*s", TEXT_COLUMN - 2 - (int)strlen(left), "");
+		if (rc == 0)
+			rc = print_words(options[i].help, e);
 	}
 	return rc;
 }

@@ -137,24 +137,36 @@ static size_t column_width(const struct table *t, size_t column)
 	return most;
 }
 
+/* A cell behind the blanks that are due; none stand at the end of a line. */
+static int print_cell(const char *s, int *blanks, struct err *e)
+{
+	int rc = 0;
+
+	if (s[0] == '\0')
+		return 0;
+	rc = output_text(e, "%*s%s", *blanks, "", s);
+	*blanks = 0;
+	return rc;
+}
+
 static int print_row(const struct table *t, char *const *cells,
     const char *const *heading, const size_t *widths, struct err *e)
 {
+	int blanks = 0;
 	int rc = 0;
 
 	for (size_t c = 0; c < t->columns && rc == 0; c++) {
 		const char *s = heading != NULL ? heading[c] : cells[c];
-		bool last = c + 1 == t->columns;
 		int pad = (int)(widths[c] - width(s));
 
 		if (t->align[c] == 'r')
-			rc = output_text(e, "%*s%s", pad, "", s);
-		else
-			rc = output_text(e, "%s%*s", s, last ? 0 : pad, "");
-		if (rc == 0)
-			rc = output_text(e, "%s", last ? "\n" : "  ");
+			blanks += pad;
+		rc = print_cell(s, &blanks, e);
+		if (t->align[c] != 'r')
+			blanks += pad;
+		blanks += 2;
 	}
-	return rc;
+	return rc == 0 ? output_text(e, "\n") : rc;
 }
 
 int table_print(const struct table *t, struct err *e)

@@ -108,7 +108,9 @@ static int check_pair(
 
 	if (n == stem_length(b) && strncmp(a->archive, b->archive, n) == 0)
 		return err_set(e, ERR_INVALID,
-		    "'%s' and '%s' have the same name", a->archive, b->archive);
+		    "'%s' and '%s' have the same name; each archive needs one "
+		    "of its own",
+		    a->archive, b->archive);
 	if (a->path != NULL && b->path != NULL && strcmp(a->path, "-") == 0 &&
 	    strcmp(b->path, "-") == 0)
 		return err_set(e, ERR_INVALID,

@@ -50,7 +50,7 @@ int push_source_start(
  */
 bool push_source_ended(const struct push_source *s);
 
-/* Wait for the command; ERR_INVALID if it failed. */
+/* Wait for the command; ERR_REFUSED if it failed. */
 int push_source_finish(
     struct push_source *s, const char *command, struct err *e);
 

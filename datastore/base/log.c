@@ -3,11 +3,13 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "datastore/base/sysio.h"
+#include "datastore/base/text.h"
 
 /* Two paths of full length and a sentence; what is longer ends in "...". */
 #define LINE_SIZE 9216
@@ -19,17 +21,36 @@ void log_set_level(enum log_level most)
 	atomic_store_explicit(&log_most, (int)most, memory_order_relaxed);
 }
 
+/* Bytes of the character that begins here; 0: it is none, or a control one. */
+static size_t printable_length(const char *s, size_t n)
+{
+	unsigned char c = (unsigned char)s[0];
+	size_t len = 1;
+
+	if (c < 0x80)
+		return c >= 0x20 && c != 0x7f ? 1 : 0;
+	while (len < 4 && len < n && ((unsigned char)s[len] & 0xc0U) == 0x80U)
+		len++;
+	/* U+0080 to U+009F are control characters, too. */
+	if (!text_is_utf8(s, len) || (c == 0xc2 && (unsigned char)s[1] < 0xa0))
+		return 0;
+	return len;
+}
+
 /* Names are bytes: none may end the line or drive the terminal. */
 static void make_one_line(char *s, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)s[i];
+	for (size_t i = 0; i < n;) {
+		size_t len = printable_length(s + i, n - i);
 
-		if (c == '\n' || c == '\r' || c == '\t') {
-			s[i] = ' ';
-		} else if (c < 0x20 || c == 0x7f) {
-			s[i] = '?';
+		if (len == 0) {
+			bool blank =
+			    s[i] == '\n' || s[i] == '\r' || s[i] == '\t';
+
+			s[i] = blank ? ' ' : '?';
+			len = 1;
 		}
+		i += len;
 	}
 }
 
