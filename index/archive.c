@@ -75,14 +75,15 @@ static int check_listed(const struct archive *a, const struct manifest_file *f,
 
 	if (size != f->size)
 		return err_set(e, ERR_CORRUPT,
-		    "'%s': size %" PRIu64 ", the manifest lists %" PRIu64,
+		    "'%s': size %" PRIu64 ", " BACKUP_MANIFEST
+		    " lists %" PRIu64,
 		    a->shown, size, f->size);
 	if (digest_equal(csum, &f->csum))
 		return 0;
 	digest_hex(&f->csum, listed);
 	digest_hex(csum, found);
 	return err_set(e, ERR_CORRUPT,
-	    "'%s': checksum %s, the manifest lists %s", a->shown, found,
+	    "'%s': checksum %s, " BACKUP_MANIFEST " lists %s", a->shown, found,
 	    listed);
 }
 
@@ -164,7 +165,9 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 		rc = open_index(a, hold->fd, f, e);
 	/* The manifest lists it, so its absence is damage. */
 	if (rc == ERR_NOTFOUND)
-		e->code = rc = ERR_CORRUPT;
+		rc = err_set(e, ERR_CORRUPT,
+		    "'%s/" BACKUP_MANIFEST "' lists '%s', which does not exist",
+		    path, f->filename);
 	if (rc < 0) {
 		archive_close(a);
 		return rc;

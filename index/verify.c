@@ -90,7 +90,8 @@ struct in_hand {
 	const struct backup_snapshot *id;
 	int dir_fd;
 	const struct manifest *m;
-	char path[BACKUP_PATH_SIZE]; /* the snapshot's */
+	char path[BACKUP_PATH_SIZE];     /* the snapshot's */
+	char manifest[BACKUP_PATH_SIZE]; /* its manifest's */
 };
 
 static void shown_file(
@@ -109,23 +110,32 @@ static int compare_listed(struct verify *v, const char *shown,
 
 	if (size != f->size)
 		rc = verify_reason(v, e,
-		    "'%s': size %" PRIu64 ", the manifest lists %" PRIu64,
-		    shown, size, f->size);
+		    "'%s': size %" PRIu64 ", '%s' lists %" PRIu64, shown, size,
+		    v->manifest_shown, f->size);
 	if (rc == 0 && !digest_equal(csum, &f->csum)) {
 		char listed[DIGEST_HEX_SIZE];
 		char found[DIGEST_HEX_SIZE];
 
 		digest_hex(&f->csum, listed);
 		digest_hex(csum, found);
-		rc = verify_reason(v, e,
-		    "'%s': checksum %s, the manifest lists %s", shown, found,
-		    listed);
+		rc = verify_reason(v, e, "'%s': checksum %s, '%s' lists %s",
+		    shown, found, v->manifest_shown, listed);
 	}
 	return rc;
 }
 
+/* A file that is listed and can not be opened. */
+static int not_opened(struct verify *v, const struct manifest_file *f, int rc,
+    const struct err *why, struct err *e)
+{
+	if (rc != ERR_NOTFOUND || f == NULL)
+		return verify_finding(v, rc, why, e);
+	return verify_reason(v, e, "'%s' lists '%s', which does not exist",
+	    v->manifest_shown, f->filename);
+}
+
 /* Encrypted blobs: what can be seen without a key. */
-static int check_blob_content(
+static int check_blob_content(const struct verify *v,
     const struct manifest_file *f, const struct buf *raw, struct err *e)
 {
 	enum blob_kind kind = BLOB_PLAIN;
@@ -137,8 +147,8 @@ static int check_blob_content(
 		return rc;
 	if (blob_is_encrypted(kind) != (f->crypt_mode == CRYPT_ENCRYPT))
 		return err_set(e, ERR_CORRUPT,
-		    "is %sencrypted, the manifest lists crypt-mode '%s'",
-		    blob_is_encrypted(kind) ? "" : "not ",
+		    "%sencrypted, '%s' lists crypt-mode '%s'",
+		    blob_is_encrypted(kind) ? "" : "not ", v->manifest_shown,
 		    crypt_mode_name(f->crypt_mode));
 	if (blob_is_encrypted(kind))
 		return 0;
@@ -165,7 +175,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 	    (size_t)BLOB_MAX_PLAIN + BLOB_ENCRYPTED_HEADER_SIZE, &raw, shown,
 	    &why);
 	if (rc < 0) {
-		rc = verify_finding(v, rc, &why, e);
+		rc = not_opened(v, f, rc, &why, e);
 		goto out;
 	}
 	v->result.bytes += raw.len;
@@ -174,7 +184,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 		rc = compare_listed(v, shown, f, raw.len, &csum, e);
 	if (rc < 0)
 		goto out;
-	rc = check_blob_content(f, &raw, &why);
+	rc = check_blob_content(v, f, &raw, &why);
 	if (rc < 0) {
 		err_prefix(&why, "'%s'", shown);
 		rc = verify_finding(v, rc, &why, e);
@@ -184,30 +194,36 @@ out:
 	return rc;
 }
 
+/* f: what the manifest says of it; NULL: there is no manifest to be read. */
 static int verify_index(struct verify *v, const struct in_hand *h,
-    const struct manifest_file *f, struct err *e)
+    const char *filename, const struct manifest_file *f, struct err *e)
 {
+	enum verify_crypt crypt = VERIFY_CRYPT_ANY;
 	char shown[BACKUP_PATH_SIZE];
 	struct idx *ix = NULL;
 	struct err why = ERR_INIT;
 	int rc = 0;
 
-	shown_file(h, f->filename, shown);
-	rc = idx_open(h->dir_fd, f->filename, shown, &ix, &why);
+	shown_file(h, filename, shown);
+	rc = idx_open(h->dir_fd, filename, shown, &ix, &why);
 	if (rc == 0)
 		rc = idx_check(ix, &why);
 	if (rc < 0) {
-		rc = verify_finding(v, rc, &why, e);
+		rc = not_opened(v, f, rc, &why, e);
 		goto out;
 	}
-	rc = compare_listed(
-	    v, shown, f, idx_info(ix)->size, &idx_info(ix)->csum, e);
+	if (f != NULL) {
+		crypt = f->crypt_mode == CRYPT_ENCRYPT ? VERIFY_CRYPT_YES
+						       : VERIFY_CRYPT_NO;
+		rc = compare_listed(
+		    v, shown, f, idx_info(ix)->size, &idx_info(ix)->csum, e);
+	}
 	if (rc == 0)
 		rc = idx_rewind(ix, e);
 	/* The findings of its chunks name it. */
 	v->file_shown = shown;
 	if (rc == 0)
-		rc = verify_chunks(v, ix, f->crypt_mode == CRYPT_ENCRYPT, e);
+		rc = verify_chunks(v, ix, crypt, e);
 	v->file_shown = NULL;
 out:
 	idx_close(ix);
@@ -272,12 +288,37 @@ static int verify_files(
 		if (backup_file_kind(f->filename) == BACKUP_FILE_BLOB)
 			rc = verify_blob(v, h, f, e);
 		else
-			rc = verify_index(v, h, f, e);
+			rc = verify_index(v, h, f->filename, f, e);
 		if (rc == 0)
 			rc = task_check(v->task, e);
 	}
 	if (rc == 0)
 		rc = check_unlisted(v, h, e);
+	return rc;
+}
+
+/*
+ * Its manifest can not be read: what it references is damaged or not all the
+ * same, and garbage collection keeps it.
+ */
+static int verify_without_manifest(
+    struct verify *v, const struct in_hand *h, struct err *e)
+{
+	char **names = NULL;
+	size_t n = 0;
+	struct err why = ERR_INIT;
+	int rc = file_list(h->dir_fd, &names, &n, h->path, &why);
+
+	if (rc < 0)
+		return verify_finding(v, rc, &why, e);
+	v->entries = 0;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		enum backup_file_kind kind = backup_file_kind(names[i]);
+
+		if (kind == BACKUP_FILE_FIDX || kind == BACKUP_FILE_DIDX)
+			rc = verify_index(v, h, names[i], NULL, e);
+	}
+	file_list_free(names);
 	return rc;
 }
 
@@ -353,15 +394,20 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 		return 0;
 	}
 	backup_snapshot_path(id, h.path);
+	shown_file(&h, BACKUP_MANIFEST, h.manifest);
+	v->manifest_shown = h.manifest;
 	v->result.snapshots++;
 	if (readable)
 		rc = verify_files(v, &h, e);
 	else
 		rc = verify_finding(v, rc, &why, e);
+	if (rc == 0 && !readable)
+		rc = verify_without_manifest(v, &h, e);
 	if (rc == 0 && readable)
 		record_state(v, &h, v->reasons_n == 0);
 	if (rc == 0)
 		rc = end_snapshot(v, id, e);
+	v->manifest_shown = NULL;
 	manifest_release(&m);
 	return rc;
 }

@@ -37,10 +37,10 @@ struct local {
 };
 
 /*
- * A chunk is sound for a length and a crypt-mode: one index may lie about them
- * while another does not.  So what is remembered is the digest with both mixed
- * in; two pairs that mix to the same 32 bytes would be two digests that differ
- * in 8 bytes only, by just that.
+ * A chunk is sound for a length and as encrypted or not: one index may lie
+ * about them while another does not.  So what is remembered is the digest with
+ * both mixed in; two pairs that mix to the same 32 bytes would be two digests
+ * that differ in 8 bytes only, by just that.
  */
 static struct digest remembered_as(
     const struct digest *d, uint64_t length, bool encrypted)
@@ -51,6 +51,17 @@ static struct digest remembered_as(
 	bytes_put_le64(r.b + DIGEST_SIZE - 8,
 	    bytes_get_le64(r.b + DIGEST_SIZE - 8) ^ mixed);
 	return r;
+}
+
+static bool is_known_good(const struct verify *v, const struct digest *d,
+    uint64_t length, enum verify_crypt crypt)
+{
+	struct digest plain = remembered_as(d, length, false);
+	struct digest encrypted = remembered_as(d, length, true);
+
+	return (crypt != VERIFY_CRYPT_YES &&
+		   seenset_contains(v->good, &plain)) ||
+	    (crypt != VERIFY_CRYPT_NO && seenset_contains(v->good, &encrypted));
 }
 
 static void local_release(void *ctx, void *arg)
@@ -155,17 +166,20 @@ static int read_twice(int fd, struct local *l, struct verify_slot *s,
 }
 
 /* Sound content that the index lies about is no bad chunk. */
-static void check_fit(
-    const struct local *l, struct verify_slot *s, enum blob_kind kind)
+static void check_fit(const struct verify *v, const struct local *l,
+    struct verify_slot *s, enum blob_kind kind)
 {
 	uint64_t want = s->entry.end - s->start;
 
+	s->encrypted = blob_is_encrypted(kind);
 	s->outcome = VERIFY_CHUNK_MISFIT;
-	if (blob_is_encrypted(kind) != s->want_encrypted)
+	if (s->crypt == VERIFY_CRYPT_NO && s->encrypted)
 		(void)err_set(&s->why, ERR_CORRUPT,
-		    "is %sencrypted, the manifest says the opposite",
-		    blob_is_encrypted(kind) ? "" : "not ");
-	else if (!blob_is_encrypted(kind) && l->plain.len != want)
+		    "encrypted, '%s' says that it is not", v->manifest_shown);
+	else if (s->crypt == VERIFY_CRYPT_YES && !s->encrypted)
+		(void)err_set(&s->why, ERR_CORRUPT,
+		    "not encrypted, '%s' says that it is", v->manifest_shown);
+	else if (!s->encrypted && l->plain.len != want)
 		(void)err_set(&s->why, ERR_CORRUPT,
 		    "%zu bytes of content, the index says %" PRIu64,
 		    l->plain.len, want);
@@ -260,7 +274,7 @@ static int look_once(struct verify *v, struct local *l, struct verify_slot *s,
 	if (rc == 0)
 		rc = read_twice(fd, l, s, &kind, &s->why);
 	if (rc == 0)
-		check_fit(l, s, kind);
+		check_fit(v, l, s, kind);
 	rc = conclude(v, s, fd, rc, ret_done, e);
 	file_close(&fd);
 	return rc;
@@ -350,7 +364,7 @@ static int retire(void *ctx, void *arg, struct err *e)
 	struct verify *v = ctx;
 	struct verify_slot *s = arg;
 	struct digest key = remembered_as(
-	    &s->entry.digest, s->entry.end - s->start, s->want_encrypted);
+	    &s->entry.digest, s->entry.end - s->start, s->encrypted);
 	int rc = 0;
 
 	s->in_flight = false;
@@ -430,10 +444,8 @@ static bool is_in_flight(const struct verify *v, const struct digest *d)
 }
 
 static int submit(struct verify *v, const struct idx_entry *entry,
-    uint64_t start, bool encrypted, struct err *e)
+    uint64_t start, enum verify_crypt crypt, struct err *e)
 {
-	struct digest key =
-	    remembered_as(&entry->digest, entry->end - start, encrypted);
 	struct verify_slot *s = NULL;
 	void *slot = NULL;
 	int rc = 0;
@@ -442,7 +454,7 @@ static int submit(struct verify *v, const struct idx_entry *entry,
 		rc = workers_finish(v->workers, e);
 	if (rc < 0)
 		return rc;
-	if (seenset_contains(v->good, &key)) {
+	if (is_known_good(v, &entry->digest, entry->end - start, crypt)) {
 		v->entries_done++;
 		return 0;
 	}
@@ -457,14 +469,14 @@ static int submit(struct verify *v, const struct idx_entry *entry,
 	s = slot;
 	s->entry = *entry;
 	s->start = start;
-	s->want_encrypted = encrypted;
+	s->crypt = crypt;
 	s->in_flight = true;
 	workers_submit(v->workers);
 	return 0;
 }
 
 int verify_chunks(
-    struct verify *v, struct idx *ix, bool encrypted, struct err *e)
+    struct verify *v, struct idx *ix, enum verify_crypt crypt, struct err *e)
 {
 	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
 	struct err why = ERR_INIT;
@@ -476,7 +488,7 @@ int verify_chunks(
 		if (idx_next(ix, entries, ENTRIES, &n, &why) < 0 || n == 0)
 			break;
 		for (size_t i = 0; i < n && rc == 0; i++) {
-			rc = submit(v, &entries[i], start, encrypted, e);
+			rc = submit(v, &entries[i], start, crypt, e);
 			start = entries[i].end;
 		}
 		if (rc == 0)

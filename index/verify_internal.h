@@ -20,11 +20,18 @@
 #include "index/idx.h"
 #include "index/verify.h"
 
+/* What the manifest says of the chunks of an index. */
+enum verify_crypt {
+	VERIFY_CRYPT_NO,
+	VERIFY_CRYPT_YES,
+	VERIFY_CRYPT_ANY, /* nobody knows */
+};
+
 /* One chunk on its way. */
 struct verify_slot {
 	struct idx_entry entry;
 	uint64_t start;
-	bool want_encrypted;
+	enum verify_crypt crypt;
 	bool in_flight; /* submitted, not yet retired; the owner's */
 	enum verify_chunk {
 		VERIFY_CHUNK_GOOD,
@@ -34,6 +41,7 @@ struct verify_slot {
 		VERIFY_CHUNK_UNREADABLE, /* I/O error: nothing is proven */
 		VERIFY_CHUNK_MISFIT, /* sound, but not what the index says */
 	} outcome;
+	bool encrypted; /* of a sound one */
 	bool listed;    /* by us, just now, as bad */
 	bool flaky;     /* read wrong once and right the second time */
 	uint64_t bytes; /* read */
@@ -64,6 +72,7 @@ struct verify {
 	size_t snapshots_done;
 	uint64_t entries; /* of its index files */
 	uint64_t entries_done;
+	const char *manifest_shown;
 	const char *file_shown; /* the index file in hand */
 	struct buf reasons;
 	uint64_t reasons_n;
@@ -77,7 +86,7 @@ void verify_chunks_end(struct verify *v);
 /* Every chunk that the index references; findings become reasons.  What was
  * missing is on the damage list then, also after an error. */
 int verify_chunks(
-    struct verify *v, struct idx *ix, bool encrypted, struct err *e);
+    struct verify *v, struct idx *ix, enum verify_crypt crypt, struct err *e);
 
 /*
  * A finding of the snapshot in hand: a warning, and a line of its reasons.

@@ -281,7 +281,7 @@ static void reads_the_index_first(void **state)
 	assert_int_equal(restorefix_list_lines(f), 0);
 }
 
-/* Files that are sound, but not the ones that the manifest lists. */
+/* Files that are sound, but not the ones that index.json.blob lists. */
 static void wants_the_file_that_is_listed(void **state)
 {
 	static const struct {
@@ -289,14 +289,14 @@ static void wants_the_file_that_is_listed(void **state)
 		const char *other;
 		const char *text;
 	} cases[] = {
-		{ "a.img.fidx", "b.img.fidx", "the manifest lists" },
+		{ "a.img.fidx", "b.img.fidx", "index.json.blob lists" },
 		{ "a.img.fidx", "c.img.fidx",
-		    "size 65536, the manifest lists" },
+		    "size 65536, index.json.blob lists" },
 		{ "a.img.fidx", "d.raw.didx", "magic of a dynamic index" },
-		{ "d.raw.didx", "e.raw.didx", "the manifest lists" },
+		{ "d.raw.didx", "e.raw.didx", "index.json.blob lists" },
 		{ "f.conf.blob", "g.conf.blob", ": checksum " },
-		{ "f.conf.blob", "h.conf.blob", ", the manifest lists" },
-		{ "f.conf.blob", "a.img.fidx", "the manifest lists" },
+		{ "f.conf.blob", "h.conf.blob", ", index.json.blob lists" },
+		{ "f.conf.blob", "a.img.fidx", "index.json.blob lists" },
 	};
 	struct restorefix *f = *state;
 	uint8_t *p = restorefix_bytes(f, GEN_RANDOM, 2 * CHUNK);

@@ -158,7 +158,8 @@ static void finds_files_that_do_not_belong(void **state)
 	assert_int_equal(unlinkat(f->dir.fd, path, 0), 0);
 	r = verify_two(f, &sound);
 	assert_int_equal(restorefix_said(f, ""), 1);
-	assert_non_null(strstr(r.hurt[0].reasons, IMG "' does not exist\n"));
+	assert_non_null(strstr(r.hurt[0].reasons,
+	    BACKUP_MANIFEST "' lists '" IMG "', which does not exist\n"));
 	verify_result_release(&r);
 }
 
