@@ -123,7 +123,7 @@ static int group_parse(const struct backup_ns *ns, const char *s, size_t n,
 	const char *slash = memchr(s, '/', n);
 	const char *id = slash == NULL ? s + n : slash + 1;
 	size_t id_len = (size_t)(s + n - id);
-	char quote[QUOTE_SIZE];
+	char shown[QUOTE_SIZE];
 
 	if (slash == NULL || !type_parse(s, (size_t)(slash - s), &g.type)) {
 		return err_set(e, ERR_INVALID,
@@ -131,14 +131,15 @@ static int group_parse(const struct backup_ns *ns, const char *s, size_t n,
 		    what);
 	}
 	if (!is_safe(id, id_len) || id_len > BACKUP_ID_MAX) {
-		char cut[QUOTE_SIZE];
+		char piece[QUOTE_SIZE];
 
-		(void)snprintf(cut, sizeof(cut), "%.*s",
+		(void)snprintf(piece, sizeof(piece), "%.*s",
 		    (int)(id_len < QUOTE_SIZE ? id_len : QUOTE_SIZE), id);
 		return err_set(e, ERR_INVALID,
 		    "%s: '%s' is no id, want 1 to %d letters, digits and ._- "
 		    "beginning with a letter, a digit or _",
-		    what, text_name(quote, sizeof(quote), cut), BACKUP_ID_MAX);
+		    what, text_name(shown, sizeof(shown), piece),
+		    BACKUP_ID_MAX);
 	}
 	memcpy(g.id, id, id_len);
 	*ret = g;

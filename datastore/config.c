@@ -22,7 +22,7 @@
 
 #define SECONDS_PER_DAY 86400U
 /* Far from where sums of file times overflow. */
-#define GC_CUTOFF_MAX_S (3650U * SECONDS_PER_DAY)
+#define GC_CUTOFF_MAX_S (3650ULL * SECONDS_PER_DAY)
 
 #define PERCENT_X100_MAX 10000U
 
@@ -121,10 +121,11 @@ int settings_parse_min_free(const char *s, struct min_free *ret, struct err *e)
 	char quote[QUOTE_SIZE];
 	bool good = false;
 
-	if (strchr(s, '%') != NULL)
+	if (strchr(s, '%') != NULL) {
 		good = parse_percent(s, &v.percent_x100);
-	else
+	} else {
 		good = text_parse_size(s, &v.bytes, e) == 0;
+	}
 	if (!good) {
 		return err_set(e, ERR_INVALID,
 		    "'%s' is no free space, want a share like '5%%', a size "
@@ -148,9 +149,10 @@ static bool is_owner(const char *s)
 
 	if (at == NULL || at == s || strlen(s) >= sizeof(realm))
 		return false;
-	for (const char *p = s; p < at; p++)
+	for (const char *p = s; p < at; p++) {
 		if (*p == ' ' || *p == '\t' || *p == ':' || *p == '/')
 			return false;
+	}
 	n = strcspn(at + 1, "!");
 	memcpy(realm, at + 1, n);
 	realm[n] = '\0';
@@ -215,7 +217,7 @@ static int set_cutoff(
 	if (rc < 0)
 		return rc;
 	if (seconds > GC_CUTOFF_MAX_S) {
-		return err_set(e, ERR_INVALID, "'%s' is more than %ud",
+		return err_set(e, ERR_INVALID, "'%s' is more than %llud",
 		    text_name(quote, sizeof(quote), value),
 		    GC_CUTOFF_MAX_S / SECONDS_PER_DAY);
 	}
@@ -290,9 +292,10 @@ static const char *const later_sections[] = { "service" };
 
 static bool is_among(const char *s, const char *const *names, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (strcmp(s, names[i]) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -477,10 +480,11 @@ int config_read(const char *path, struct config *ret, struct err *e)
 
 	if (rc == 0)
 		rc = check_paths(&r.config, path, e);
-	if (rc == 0)
+	if (rc == 0) {
 		*ret = r.config;
-	else
+	} else {
 		config_release(&r.config);
+	}
 	return rc;
 }
 
@@ -497,9 +501,10 @@ void config_release(struct config *c)
 const struct config_datastore *config_find_name(
     const struct config *c, const char *name)
 {
-	for (size_t i = 0; i < c->stores_n; i++)
+	for (size_t i = 0; i < c->stores_n; i++) {
 		if (strcmp(c->stores[i].name, name) == 0)
 			return &c->stores[i];
+	}
 	return NULL;
 }
 

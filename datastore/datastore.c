@@ -127,10 +127,11 @@ static const char *user_name(uid_t uid, char out[USER_SIZE])
 	struct passwd *found = NULL;
 
 	if (getpwuid_r(uid, &entry, data, sizeof(data), &found) == 0 &&
-	    found != NULL)
+	    found != NULL) {
 		(void)snprintf(out, USER_SIZE, "'%s'", entry.pw_name);
-	else
+	} else {
 		(void)snprintf(out, USER_SIZE, "uid %u", (unsigned)uid);
+	}
 	return out;
 }
 
@@ -352,10 +353,11 @@ int datastore_open(const char *path, enum datastore_access access,
 	ds->settings = settings == NULL ? settings_default() : *settings;
 	ds->path = strdup(path);
 	rc = ds->path == NULL ? err_nomem(e) : open_all(ds, e);
-	if (rc < 0)
+	if (rc < 0) {
 		datastore_close(ds);
-	else
+	} else {
 		*ret = ds;
+	}
 	return rc;
 }
 
@@ -386,10 +388,11 @@ int datastore_ensure_cairn(struct datastore *ds, struct err *e)
 	if (rc < 0)
 		return rc;
 	/* Others may hold the descriptor that there was. */
-	if (ds->cairn_fd < 0)
+	if (ds->cairn_fd < 0) {
 		ds->cairn_fd = fd;
-	else
+	} else {
 		file_close(&fd);
+	}
 	ds->has_format = true;
 	memcpy(ds->id, format.id, sizeof(ds->id));
 	memcpy(ds->host, format.host, sizeof(ds->host));

@@ -180,10 +180,11 @@ int datastore_format_read(int cairn_fd, const char *path,
 	rc = js_parse(text.data, text.len, &doc, e);
 	if (rc == 0)
 		rc = decode_format(doc, ret, e);
-	if (rc < 0)
+	if (rc < 0) {
 		err_prefix(e, "'%s'", shown.text);
-	else
+	} else {
 		*ret_found = true;
+	}
 out:
 	js_free(doc);
 	buf_release(&text);

@@ -415,9 +415,10 @@ static int finish(struct making *m, struct err *e)
 		m->changed_root = true;
 		rc = set_owner_mode(m, m->root_fd, FILE_DIR_MODE, m->path, e);
 		/* One call for 65,536 directories. */
-		if (rc == 0 && sysio_syncfs(m->root_fd) < 0)
+		if (rc == 0 && sysio_syncfs(m->root_fd) < 0) {
 			rc =
 			    err_sys(e, "sync the file system of '%s'", m->path);
+		}
 	}
 	if (rc == 0)
 		rc = file_sync(m->cairn_fd, shown(m, CAIRN_NAME), e);
@@ -517,10 +518,11 @@ int datastore_init(const char *path, const struct datastore_init_opts *opts,
 	};
 	int rc = make_all(&m, task, e);
 
-	if (rc < 0)
+	if (rc < 0) {
 		remove_made(&m);
-	else
+	} else {
 		rc = sync_names(&m, e);
+	}
 	file_close(&m.cairn_fd);
 	file_close(&m.chunks_fd);
 	file_close(&m.root_fd);

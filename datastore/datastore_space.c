@@ -126,9 +126,10 @@ static const struct fs_kind fs_kinds[] = {
 
 static const struct fs_kind *find_kind(uint64_t magic)
 {
-	for (size_t i = 0; i < sizeof(fs_kinds) / sizeof(fs_kinds[0]); i++)
+	for (size_t i = 0; i < sizeof(fs_kinds) / sizeof(fs_kinds[0]); i++) {
 		if (fs_kinds[i].magic == magic)
 			return &fs_kinds[i];
+	}
 	return NULL;
 }
 
@@ -170,9 +171,10 @@ const char *datastore_fs_name(
 		return out;
 	}
 	kind = find_kind(magic);
-	if (kind != NULL)
+	if (kind != NULL) {
 		(void)snprintf(out, FS_NAME_SIZE, "%s", kind->name);
-	else
+	} else {
 		(void)snprintf(out, FS_NAME_SIZE, "0x%" PRIx64, magic);
+	}
 	return out;
 }

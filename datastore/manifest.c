@@ -98,7 +98,7 @@ static int decode_crypt_mode(
 static int decode_file_values(
     const struct js *v, struct manifest_file *f, struct err *e)
 {
-	const char *csum = NULL;
+	const char *csum = "";
 	char quote[QUOTE_SIZE];
 	int rc = decode_crypt_mode(v, &f->crypt_mode, e);
 
@@ -120,7 +120,7 @@ static int decode_file(
     const struct js *v, struct manifest_file *ret, struct err *e)
 {
 	struct manifest_file f = { .filename = NULL };
-	const char *name = NULL;
+	const char *name = "";
 	int rc = js_get_str(v, KEY_FILENAME, &name, NULL, e);
 
 	if (rc < 0)
@@ -202,8 +202,8 @@ static int decode_identity(
     struct manifest *m, const struct backup_snapshot *want, struct err *e)
 {
 	const struct backup_group *g = &want->group;
-	const char *type = NULL;
-	const char *id = NULL;
+	const char *type = "";
+	const char *id = "";
 	char type_quote[QUOTE_SIZE];
 	char id_quote[QUOTE_SIZE];
 	char time[TEXT_TIME_SIZE];
@@ -267,8 +267,8 @@ static int decode_verify(
     struct manifest *m, const struct js *unprotected, struct err *e)
 {
 	struct js *state = NULL;
-	const char *word = NULL;
-	const char *upid = NULL;
+	const char *word = "";
+	const char *upid = "";
 	bool found = false;
 	int rc = js_get(unprotected, KEY_VERIFY, &state, &found, e);
 
@@ -281,10 +281,11 @@ static int decode_verify(
 		err_prefix(e, "'%s'", KEY_VERIFY);
 		return rc;
 	}
-	if (strcmp(word, STATE_OK) == 0)
+	if (strcmp(word, STATE_OK) == 0) {
 		m->verified = VERIFY_OK;
-	else if (strcmp(word, STATE_FAILED) == 0)
+	} else if (strcmp(word, STATE_FAILED) == 0) {
 		m->verified = VERIFY_FAILED;
+	}
 	if (m->verified != VERIFY_NONE)
 		m->verified_at = upid_start(upid);
 	return 0;
@@ -385,8 +386,9 @@ out:
 const struct manifest_file *manifest_find(
     const struct manifest *m, const char *filename)
 {
-	for (size_t i = 0; i < m->files_n; i++)
+	for (size_t i = 0; i < m->files_n; i++) {
 		if (strcmp(m->files[i].filename, filename) == 0)
 			return &m->files[i];
+	}
 	return NULL;
 }

@@ -33,7 +33,7 @@ int manifest_new(
 	js_set(fresh.json, KEY_FILES, js_array(), &failure);
 	js_set_null(fresh.json, KEY_SIGNATURE, &failure);
 	js_set(fresh.json, KEY_UNPROTECTED, js_object(), &failure);
-	if (failure.code != ERR_OK) {
+	if (failure.code < 0) {
 		manifest_release(&fresh);
 		*e = failure;
 		return failure.code;
@@ -57,8 +57,9 @@ static struct js *file_to_json(const struct manifest_file *f, struct err *e)
 	return v;
 }
 
+/* Takes the name of f, on success. */
 static int append_file(
-    struct manifest *m, const struct manifest_file *f, struct err *e)
+    struct manifest *m, struct manifest_file *f, struct err *e)
 {
 	struct err failure = ERR_INIT;
 	struct manifest_file *files = NULL;
@@ -74,11 +75,12 @@ static int append_file(
 	m->files = files;
 	/* Last, since it can not be taken back: it is done or it is not. */
 	js_append(list, file_to_json(f, &failure), &failure);
-	if (failure.code != ERR_OK) {
+	if (failure.code < 0) {
 		*e = failure;
 		return failure.code;
 	}
 	m->files[m->files_n++] = *f;
+	f->filename = NULL;
 	return 0;
 }
 
@@ -107,8 +109,7 @@ int manifest_add(struct manifest *m, const char *filename, uint64_t size,
 	if (f.filename == NULL)
 		return err_nomem(e);
 	rc = append_file(m, &f, e);
-	if (rc < 0)
-		free(f.filename);
+	free(f.filename);
 	return rc;
 }
 
@@ -122,7 +123,7 @@ static int get_unprotected(struct manifest *m, struct js **ret, struct err *e)
 
 	if (rc == 0 && !found) {
 		js_set(m->json, KEY_UNPROTECTED, js_object(), &failure);
-		if (failure.code != ERR_OK) {
+		if (failure.code < 0) {
 			*e = failure;
 			return failure.code;
 		}
@@ -150,7 +151,7 @@ int manifest_set_notes(struct manifest *m, const char *notes, struct err *e)
 			return err_nomem(e);
 		js_set_str(unprotected, KEY_NOTES, notes, &failure);
 	}
-	if (failure.code != ERR_OK) {
+	if (failure.code < 0) {
 		free(copy);
 		*e = failure;
 		return failure.code;
@@ -213,7 +214,7 @@ int manifest_set_verified(
 	    outcome == VERIFY_OK ? STATE_OK : STATE_FAILED, &failure);
 	js_set_str(state, KEY_UPID, upid, &failure);
 	js_set(unprotected, KEY_VERIFY, state, &failure);
-	if (failure.code != ERR_OK) {
+	if (failure.code < 0) {
 		*e = failure;
 		return failure.code;
 	}
@@ -238,7 +239,7 @@ int manifest_set_upload_stats(struct manifest *m, uint64_t count,
 	js_set_u64(stats, "compressed_size", stored, &failure);
 	js_set_u64(stats, "duplicates", duplicates, &failure);
 	js_set(unprotected, KEY_STATS, stats, &failure);
-	if (failure.code != ERR_OK)
+	if (failure.code < 0)
 		*e = failure;
 	return failure.code;
 }

@@ -51,7 +51,17 @@ struct walk {
 	bool (*is_good)(const char *name);
 	int (*fn)(void *ctx, const char *name, struct err *e);
 	void *ctx;
+	const struct tree_obstacles *obstacles; /* or NULL */
 };
+
+/* A directory, or something in its place, that can not be listed. */
+static int pass(const struct tree_obstacles *o, int rc, struct err *e)
+{
+	if (o == NULL || (rc != ERR_CORRUPT && rc != ERR_SYS))
+		return rc;
+	o->fn(o->ctx, e);
+	return err_forget(e);
+}
 
 static int walk_name(void *ctx, const char *name, struct err *e)
 {
@@ -62,9 +72,9 @@ static int walk_name(void *ctx, const char *name, struct err *e)
 	if (!w->is_good(name))
 		return 0;
 	rc = check_dir(w->dirfd, w->shown, name, &is_dir, e);
-	if (rc < 0 || !is_dir)
-		return rc;
-	return w->fn(w->ctx, name, e);
+	if (rc == 0 && is_dir)
+		rc = w->fn(w->ctx, name, e);
+	return rc < 0 ? pass(w->obstacles, rc, e) : 0;
 }
 
 /* Walk the directory `path` below the root; nothing if it is not there. */
@@ -77,12 +87,12 @@ static int walk_dir(
 	if (rc == ERR_NOTFOUND)
 		return err_forget(e);
 	if (rc < 0)
-		return rc;
+		return pass(w->obstacles, rc, e);
 	w->dirfd = fd;
 	w->shown = path;
 	rc = file_each_name(fd, walk_name, w, path, e);
 	file_close(&fd);
-	return rc;
+	return rc < 0 ? pass(w->obstacles, rc, e) : 0;
 }
 
 struct ns_walk {
@@ -121,11 +131,18 @@ static int compare_ns(const void *a, const void *b)
 int tree_namespaces(
     struct datastore *ds, struct tree_namespaces *ret, struct err *e)
 {
+	return tree_namespaces_past(ds, NULL, ret, e);
+}
+
+int tree_namespaces_past(struct datastore *ds, const struct tree_obstacles *o,
+    struct tree_namespaces *ret, struct err *e)
+{
 	struct ns_walk w = { .list = { .items = NULL } };
 	struct walk walk = {
 		.is_good = backupid_is_safe,
 		.fn = add_ns,
 		.ctx = &w,
+		.obstacles = o,
 	};
 	int rc = 0;
 
@@ -202,18 +219,29 @@ static int compare_groups(const void *a, const void *b)
 int tree_groups(struct datastore *ds, const struct backup_ns *ns,
     struct tree_groups *ret, struct err *e)
 {
+	return tree_groups_past(ds, ns, NULL, ret, e);
+}
+
+int tree_groups_past(struct datastore *ds, const struct backup_ns *ns,
+    const struct tree_obstacles *o, struct tree_groups *ret, struct err *e)
+{
 	struct group_walk w = { .next = { .ns = *ns } };
 	struct walk walk = {
 		.is_good = backupid_is_safe,
 		.fn = add_group,
 		.ctx = &w,
+		.obstacles = o,
 	};
 	char path[BACKUP_PATH_SIZE];
 	int fd = -1;
 	int rc = open_ns(ds, ns, &fd, e);
 
-	if (rc < 0)
+	if (rc < 0) {
+		rc = pass(o, rc, e);
+		if (rc == 0)
+			*ret = w.list;
 		return rc;
+	}
 	file_close(&fd);
 	backup_ns_path(ns, path);
 	for (size_t i = 0; rc == 0 && i < sizeof(types) / sizeof(types[0]);
@@ -306,23 +334,31 @@ static int compare_snapshots(const void *a, const void *b)
 int tree_snapshots(struct datastore *ds, const struct backup_group *g,
     struct tree_snapshots *ret, struct err *e)
 {
+	return tree_snapshots_past(ds, g, NULL, ret, e);
+}
+
+int tree_snapshots_past(struct datastore *ds, const struct backup_group *g,
+    const struct tree_obstacles *o, struct tree_snapshots *ret, struct err *e)
+{
 	struct snapshot_walk w = { .group = g };
 	struct walk walk = {
 		.dirfd = -1,
 		.is_good = is_time,
 		.fn = add_snapshot,
 		.ctx = &w,
+		.obstacles = o,
 	};
 	char path[BACKUP_PATH_SIZE];
 	int rc = tree_open_group(ds, g, &walk.dirfd, e);
 
-	if (rc < 0)
-		return rc;
 	backup_group_path(g, path);
 	walk.shown = path;
 	w.walk = &walk;
-	rc = file_each_name(walk.dirfd, walk_name, &walk, path, e);
+	if (rc == 0)
+		rc = file_each_name(walk.dirfd, walk_name, &walk, path, e);
 	file_close(&walk.dirfd);
+	if (rc < 0)
+		rc = pass(o, rc, e);
 	if (rc < 0) {
 		tree_snapshots_release(&w.list);
 		return rc;

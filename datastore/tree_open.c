@@ -104,10 +104,11 @@ static int make_path(
 		p += *p == '/';
 		rc = make_step(ds, &fd, name, shown, e);
 	}
-	if (rc < 0)
+	if (rc < 0) {
 		file_close(&fd);
-	else
+	} else {
 		*ret_fd = fd;
+	}
 	return rc;
 }
 
@@ -140,10 +141,11 @@ int tree_make_group(struct datastore *ds, const struct backup_group *g,
 	rc = make_path(ds, path, &fd, e);
 	if (rc == 0)
 		rc = make_owner(ds, fd, path, e);
-	if (rc < 0)
+	if (rc < 0) {
 		file_close(&fd);
-	else
+	} else {
 		*ret_fd = fd;
+	}
 	return rc;
 }
 
@@ -216,10 +218,11 @@ int tree_read_manifest(struct datastore *ds, const struct backup_snapshot *s,
 	(void)ds;
 	backup_snapshot_path(s, path);
 	(void)tree_join(path, BACKUP_MANIFEST, shown);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = manifest_decode(raw.data, raw.len, s, m, e);
-	else if (rc == ERR_NOTFOUND)
+	} else if (rc == ERR_NOTFOUND) {
 		rc = err_set(e, ERR_NOTFOUND, "the snapshot is unfinished");
+	}
 	if (rc < 0)
 		err_prefix(e, "%s", shown);
 	buf_release(&raw);

@@ -17,7 +17,7 @@
 #include "tests/support/failmalloc.h"
 
 /* What init finds. */
-enum before { NO_DIRECTORY, SOME_FILES, INTERRUPTED, BEFORES };
+enum before { NO_DIRECTORY, SOME_FILES, INTERRUPTED, BEFORE_KINDS };
 
 /* Forget the store of the round before. */
 static void prepare(struct dsfix *f, enum before before)
@@ -163,7 +163,7 @@ static void run_faults(
 /* One call fails, and everything that cleans up works. */
 static void test_one_fails(void **state)
 {
-	for (enum before b = NO_DIRECTORY; b < BEFORES; b++)
+	for (enum before b = NO_DIRECTORY; b < BEFORE_KINDS; b++)
 		run_faults(*state, b, FAULT_FAIL, 1);
 }
 
@@ -211,7 +211,7 @@ static void test_killed(void **state)
 {
 	struct dsfix *f = *state;
 
-	for (enum before b = NO_DIRECTORY; b < BEFORES; b++) {
+	for (enum before b = NO_DIRECTORY; b < BEFORE_KINDS; b++) {
 		uint64_t n = 0;
 
 		do {
