@@ -12,51 +12,66 @@
 #include "datastore/base/text.h"
 #include "index/verify.h"
 
-struct id_list {
+/* What is to be verified, and what could not be listed. */
+struct scope {
+	struct datastore *ds;
+	struct task *task;
 	struct backup_snapshot *items;
 	size_t n;
 	size_t cap;
+	size_t obstacles;
 };
 
-static int id_list_add(
-    struct id_list *l, const struct backup_snapshot *s, struct err *e)
+static int scope_add(
+    struct scope *s, const struct backup_snapshot *id, struct err *e)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap == 0 ? 64 : l->cap * 2;
+	if (s->n == s->cap) {
+		size_t cap = s->cap == 0 ? 64 : s->cap * 2;
 		struct backup_snapshot *grown =
-		    reallocarray(l->items, cap, sizeof(*grown));
+		    reallocarray(s->items, cap, sizeof(*grown));
 
 		if (grown == NULL)
 			return err_nomem(e);
-		l->items = grown;
-		l->cap = cap;
+		s->items = grown;
+		s->cap = cap;
 	}
-	l->items[l->n++] = *s;
+	s->items[s->n++] = *id;
 	return 0;
 }
 
-static int add_group(struct datastore *ds, const struct backup_group *g,
-    struct id_list *l, struct err *e)
+/* It is damage like any other: the rest is verified. */
+static void meet_obstacle(void *ctx, const struct err *why)
 {
+	struct scope *s = ctx;
+
+	s->obstacles++;
+	task_message(s->task, TASK_WARNING, "%s", why->msg);
+}
+
+static int add_group(
+    struct scope *s, const struct backup_group *g, struct err *e)
+{
+	const struct tree_obstacles o = { .fn = meet_obstacle, .ctx = s };
 	struct tree_snapshots snapshots = { .items = NULL, .n = 0 };
-	int rc = tree_snapshots(ds, g, &snapshots, e);
+	int rc = tree_snapshots_past(s->ds, g, &o, &snapshots, e);
 
 	for (size_t i = 0; i < snapshots.n && rc == 0; i++)
-		rc = id_list_add(l, &snapshots.items[i].id, e);
+		rc = scope_add(s, &snapshots.items[i].id, e);
 	tree_snapshots_release(&snapshots);
 	return rc;
 }
 
-static int add_namespace(struct datastore *ds, const struct backup_ns *ns,
-    struct id_list *l, struct err *e)
+static int add_namespace(
+    struct scope *s, const struct backup_ns *ns, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = meet_obstacle, .ctx = s };
 	struct tree_groups groups = { .items = NULL, .n = 0 };
-	int rc = tree_groups(ds, ns, &groups, e);
+	int rc = tree_groups_past(s->ds, ns, &o, &groups, e);
 
 	for (size_t i = 0; i < groups.n && rc == 0; i++) {
 		struct err why = ERR_INIT;
 
-		rc = add_group(ds, &groups.items[i], l, &why);
+		rc = add_group(s, &groups.items[i], &why);
 		if (rc == ERR_NOTFOUND)
 			rc = 0; /* removed since the groups were listed */
 		else if (rc < 0)
@@ -66,39 +81,46 @@ static int add_namespace(struct datastore *ds, const struct backup_ns *ns,
 	return rc;
 }
 
-static int add_everything(
-    struct datastore *ds, struct id_list *l, struct err *e)
+static int add_everything(struct scope *s, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = meet_obstacle, .ctx = s };
 	struct tree_namespaces all = { .items = NULL, .n = 0 };
-	int rc = tree_namespaces(ds, &all, e);
+	int rc = tree_namespaces_past(s->ds, &o, &all, e);
 
-	for (size_t i = 0; i < all.n && rc == 0; i++)
-		rc = add_namespace(ds, &all.items[i], l, e);
+	for (size_t i = 0; i < all.n && rc == 0; i++) {
+		struct err why = ERR_INIT;
+
+		rc = add_namespace(s, &all.items[i], &why);
+		if (rc == ERR_NOTFOUND)
+			rc = 0; /* the same */
+		else if (rc < 0)
+			*e = why;
+	}
 	tree_namespaces_release(&all);
 	return rc;
 }
 
 /* A word with two slashes is a snapshot, with one a group. */
-static int find_scope(
-    struct app *app, struct datastore *ds, struct id_list *l, struct err *e)
+static int find_scope(struct app *app, struct scope *s, struct err *e)
 {
 	const struct invocation *inv = app->inv;
 	struct backup_snapshot id;
 	int rc = 0;
 
 	if (inv->args_n == 0 && invocation_has(inv, "ns"))
-		return add_namespace(ds, &app->ns, l, e);
+		return add_namespace(s, &app->ns, e);
 	if (inv->args_n == 0)
-		return add_everything(ds, l, e);
+		return add_everything(s, e);
 	if (strchr(inv->args[0], '/') == strrchr(inv->args[0], '/')) {
 		rc = backup_group_parse(&app->ns, inv->args[0], &id.group, e);
-		return rc < 0 ? rc : add_group(ds, &id.group, l, e);
+		return rc < 0 ? rc : add_group(s, &id.group, e);
 	}
-	rc = tree_find_snapshot(ds, &app->ns, inv->args[0], &id, e);
-	return rc < 0 ? rc : id_list_add(l, &id, e);
+	rc = tree_find_snapshot(s->ds, &app->ns, inv->args[0], &id, e);
+	return rc < 0 ? rc : scope_add(s, &id, e);
 }
 
-static int print_json(const struct verify_result *r, struct err *e)
+static int print_json(
+    const struct scope *s, const struct verify_result *r, struct err *e)
 {
 	struct js *doc = js_object();
 	struct js *hurt = js_array();
@@ -107,10 +129,12 @@ static int print_json(const struct verify_result *r, struct err *e)
 	js_set_u64(doc, "snapshots", r->snapshots, e);
 	js_set_u64(doc, "unfinished", r->unfinished, e);
 	js_set_u64(doc, "busy", r->busy, e);
+	js_set_u64(doc, "not-listed", s->obstacles, e);
 	js_set_u64(doc, "chunks", r->chunks, e);
 	js_set_u64(doc, "bytes", r->bytes, e);
 	js_set_u64(doc, "missing-chunks", r->missing_chunks, e);
 	js_set_u64(doc, "bad-chunks", r->bad_chunks, e);
+	js_set_u64(doc, "kept-chunks", r->kept_chunks, e);
 	js_set_u64(doc, "unreadable-chunks", r->unreadable_chunks, e);
 	for (size_t i = 0; i < r->hurt_n; i++) {
 		struct js *o = js_object();
@@ -123,7 +147,50 @@ static int print_json(const struct verify_result *r, struct err *e)
 	return output_json(doc, e);
 }
 
-static int print_text(const struct verify_result *r, struct err *e)
+static int print_chunks(const struct verify_result *r, struct err *e)
+{
+	int rc = 0;
+
+	if (r->missing_chunks + r->bad_chunks + r->unreadable_chunks == 0)
+		return 0;
+	rc = output_text(e,
+	    "chunks: %" PRIu64 " missing, %" PRIu64
+	    " bad (renamed to .bad), %" PRIu64 " unreadable\n",
+	    r->missing_chunks, r->bad_chunks - r->kept_chunks,
+	    r->unreadable_chunks);
+	if (rc == 0 && r->kept_chunks > 0)
+		rc = output_text(e,
+		    "chunks: %" PRIu64 " bad that could not be renamed\n",
+		    r->kept_chunks);
+	return rc;
+}
+
+static int print_hurt(
+    const struct scope *s, const struct verify_result *r, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->hurt_n && rc == 0; i++) {
+		char name[BACKUP_PATH_SIZE];
+
+		backup_snapshot_text(&r->hurt[i].id, name);
+		rc = output_text(e, "hurt: %s\n", name);
+	}
+	if (rc == 0 && s->obstacles > 0)
+		rc = output_text(e,
+		    "hurt: %zu place%s where nothing could be listed\n",
+		    s->obstacles, s->obstacles == 1 ? "" : "s");
+	if (rc == 0 && r->missing_chunks + r->bad_chunks > 0)
+		rc = output_text(e,
+		    "a push of the same data stores missing and bad chunks "
+		    "again; then verify once more\n");
+	if (rc == 0 && r->hurt_n == 0 && s->obstacles == 0)
+		rc = output_text(e, "no damage found\n");
+	return rc;
+}
+
+static int print_text(
+    const struct scope *s, const struct verify_result *r, struct err *e)
 {
 	char size[TEXT_SIZE_SIZE];
 	int rc = output_text(e,
@@ -137,47 +204,31 @@ static int print_text(const struct verify_result *r, struct err *e)
 	if (rc == 0 && r->busy > 0)
 		rc = output_text(
 		    e, "passed over: %" PRIu64 " being removed\n", r->busy);
-	if (rc == 0 &&
-	    r->missing_chunks + r->bad_chunks + r->unreadable_chunks > 0)
-		rc = output_text(e,
-		    "chunks: %" PRIu64 " missing, %" PRIu64
-		    " bad (renamed to .bad), %" PRIu64 " unreadable\n",
-		    r->missing_chunks, r->bad_chunks, r->unreadable_chunks);
-	for (size_t i = 0; i < r->hurt_n && rc == 0; i++) {
-		char name[BACKUP_PATH_SIZE];
-
-		backup_snapshot_text(&r->hurt[i].id, name);
-		rc = output_text(e, "hurt: %s\n", name);
-	}
-	if (rc == 0 && r->hurt_n > 0)
-		rc = output_text(e,
-		    "a push of the same data stores missing and bad chunks "
-		    "again; then verify once more\n");
-	else if (rc == 0)
-		rc = output_text(e, "no damage found\n");
-	return rc;
+	if (rc == 0)
+		rc = print_chunks(r, e);
+	return rc < 0 ? rc : print_hurt(s, r, e);
 }
 
 int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct verify_result result = { .hurt = NULL };
-	struct id_list ids = { .items = NULL };
-	struct datastore *ds = NULL;
+	struct scope s = { .task = &app->task };
 	bool damage = false;
-	int rc = app_open_datastore(app, DATASTORE_WRITE, &ds, e);
+	int rc = app_open_datastore(app, DATASTORE_WRITE, &s.ds, e);
 
 	(void)inv;
 	if (rc == 0)
-		rc = find_scope(app, ds, &ids, e);
+		rc = find_scope(app, &s, e);
 	if (rc == 0)
-		rc = verify_run(ds, ids.items, ids.n, &app->task, &result, e);
-	if (rc == 0)
-		rc =
-		    app->json ? print_json(&result, e) : print_text(&result, e);
-	damage = result.hurt_n > 0;
+		rc = verify_run(s.ds, s.items, s.n, &app->task, &result, e);
+	if (rc == 0 && app->json)
+		rc = print_json(&s, &result, e);
+	else if (rc == 0)
+		rc = print_text(&s, &result, e);
+	damage = result.hurt_n > 0 || s.obstacles > 0;
 	verify_result_release(&result);
-	free(ids.items);
-	datastore_close(ds);
+	free(s.items);
+	datastore_close(s.ds);
 	if (rc < 0)
 		return rc;
 	return damage ? EXIT_DAMAGE : EXIT_DONE;

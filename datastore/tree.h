@@ -39,6 +39,23 @@ struct tree_snapshots {
 	size_t n;
 };
 
+/*
+ * For who wants all that can be listed: what is in the way (a link in place of
+ * a directory, one that can not be read) is told to fn and passed over.  NULL
+ * in its place: it is an error.
+ */
+struct tree_obstacles {
+	void (*fn)(void *ctx, const struct err *why);
+	void *ctx;
+};
+
+int tree_namespaces_past(struct datastore *ds, const struct tree_obstacles *o,
+    struct tree_namespaces *ret, struct err *e);
+int tree_groups_past(struct datastore *ds, const struct backup_ns *ns,
+    const struct tree_obstacles *o, struct tree_groups *ret, struct err *e);
+int tree_snapshots_past(struct datastore *ds, const struct backup_group *g,
+    const struct tree_obstacles *o, struct tree_snapshots *ret, struct err *e);
+
 int tree_namespaces(
     struct datastore *ds, struct tree_namespaces *ret, struct err *e);
 void tree_namespaces_release(struct tree_namespaces *l);
