@@ -188,6 +188,7 @@ static void clean_and_push(struct fixture *x, bool locks_too)
 static void judge(
     struct fixture *x, int rc, const struct backup_snapshot *id, bool locks_too)
 {
+	size_t said = strlen(x->f->e.msg);
 	struct pushfix_census c = census(x);
 
 	assert_int_equal(tmpdir_open_fds(), x->fds);
@@ -198,7 +199,7 @@ static void judge(
 		    &x->f->e);
 	} else {
 		/* Said why, with a name that means something. */
-		assert_true(strlen(x->f->e.msg) > 10);
+		assert_true(said > 10);
 		assert_int_equal(c.finished, 1);
 	}
 	clean_and_push(x, locks_too);
