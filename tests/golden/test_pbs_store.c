@@ -16,7 +16,7 @@
 /* Read whole, below the store. */
 static char *get(struct golden *g, const char *rel, size_t *ret_n)
 {
-	char path[GOLDEN_NAME_SIZE];
+	char path[GOLDEN_NAME_SIZE + sizeof(STORE)];
 
 	(void)snprintf(path, sizeof(path), STORE "/%s", rel);
 	return tmpdir_get(g->dir.fd, path, ret_n);
