@@ -307,6 +307,12 @@ static int fill(struct registration *r, const char *tmp, const char *command,
 	if (rc == 0)
 		rc = file_pwrite_fully(
 		    r->fd, r->text.data, r->text.len, 0, r->shown, e);
+	/*
+	 * After a power cut an empty one would say nothing of whose it was,
+	 * and hold GC back until it is a day old.
+	 */
+	if (rc == 0)
+		rc = file_sync(r->fd, r->shown, e);
 	if (rc < 0)
 		return rc;
 	if (give_name(r, tmp) < 0)
@@ -416,6 +422,9 @@ int registration_set_snapshot(
 	/* Every time of a snapshot is written with the same width. */
 	assert(n > 0 && (size_t)n == r->snapshot_width);
 	rc = rewrite(r, r->snapshot_at, field, r->snapshot_width, e);
+	/* On disk before the directory is: what is left can be found. */
+	if (rc == 0)
+		rc = file_sync(r->fd, r->shown, e);
 	pthread_mutex_unlock(&r->mutex);
 	return rc;
 }

@@ -111,6 +111,41 @@ static void test_new(void **state)
 	assert_int_equal(list(x), 0);
 }
 
+/* What comes before the name, and before the snapshot's directory: on disk. */
+struct syncs {
+	bool written; /* behind the last fsync */
+	bool named;
+};
+
+static void watch_syncs(void *ctx, struct fault_event *ev)
+{
+	struct syncs *s = ctx;
+
+	if (ev->call == FAULT_PWRITE)
+		s->written = true;
+	if (ev->call == FAULT_FSYNC)
+		s->written = false;
+	if (ev->call == FAULT_LINKAT || ev->call == FAULT_RENAMEAT2) {
+		assert_false(s->written);
+		s->named = true;
+	}
+}
+
+static void test_is_on_disk(void **state)
+{
+	struct fixture *x = *state;
+	struct syncs s = { .written = false };
+	const struct fault_hooks hooks = { .before = watch_syncs, .ctx = &s };
+
+	fault_install();
+	fault_set_hooks(&hooks);
+	make(x);
+	assert_true(s.named);
+	assert_false(s.written);
+	assert_ok(registration_set_snapshot(x->r, &x->id, &x->f->e), &x->f->e);
+	assert_false(s.written);
+}
+
 /* One line of JSON of a length that never changes. */
 static void test_fixed_width(void **state)
 {
@@ -571,6 +606,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		REG_TEST(test_new),
+		REG_TEST(test_is_on_disk),
 		REG_TEST(test_fixed_width),
 		REG_TEST(test_birth),
 		REG_TEST(test_cleaner_is_faster),
