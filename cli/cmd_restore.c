@@ -253,10 +253,14 @@ static int to_existing(struct app *app, struct opened *o, struct target *t,
     struct archive_result *ret, struct err *e)
 {
 	uint64_t size = archive_size(o->archive);
-	int fd = sysio_openat(
-	    t->dir_fd, t->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-	int rc = 0;
+	int fd = -1;
+	/* What is there loses its end only to an archive that has one. */
+	int rc = archive_check(o->archive, &app->task, e);
 
+	if (rc < 0)
+		return rc;
+	fd = sysio_openat(
+	    t->dir_fd, t->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (fd < 0)
 		return err_sys(e, "'%s'", t->shown);
 	if (sysio_ftruncate(fd, (off_t)size) < 0)
