@@ -75,6 +75,17 @@ static int check_clock(struct gc_run *run, struct err *e)
 		    run->ds->path,
 		    text_duration(lost, (uint64_t)(loss / CLOCK_NS_PER_S)));
 	}
+	/*
+	 * Where the margin is smaller still than what a clock may lose, a
+	 * session's touches would already look older than the cutoff.
+	 */
+	if (now - (GC_SLACK_NS - LAG_NS) < run->r.cutoff) {
+		return err_set(e, ERR_REFUSED,
+		    "the clock of '%s' was set back to before this run began: "
+		    "what is used now looks as old as garbage; nothing more is "
+		    "removed",
+		    run->ds->path);
+	}
 	if (loss < -allowed && !run->jumped) {
 		run->jumped = true;
 		task_message(run->task, TASK_NOTE,

@@ -412,6 +412,47 @@ static void temporary_files_go_when_old(void **state)
 	assert_int_equal(faccessat(f->dir.fd, path, F_OK, 0), -1);
 }
 
+/* The file clock steps back, by less than A2 allows but more than the margin.
+ */
+static bool stepped;
+
+static void step_back(void *ctx, struct fault_event *ev)
+{
+	struct statx *st = ev->p;
+
+	(void)ctx;
+	if (!stepped || ev->call != FAULT_STATX || ev->result != 0 ||
+	    ev->name == NULL || strcmp(ev->name, ".") != 0)
+		return;
+	st->stx_atime.tv_sec -= 30;
+	st->stx_ctime.tv_sec -= 30;
+}
+
+static void step_when_marked(struct gcfix *f, enum gcfix_point point)
+{
+	(void)f;
+	stepped |= point == GCFIX_MARKED;
+}
+
+static void a_small_step_back_stops_a_small_margin(void **state)
+{
+	const struct fault_hooks hooks = { .after = step_back };
+	struct gcfix *f = *state;
+
+	gcfix_fast(&hooks);
+	make_garbage(f);
+	stepped = false;
+	f->at = step_when_marked;
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED,
+	    "was set back to before this run");
+	assert_int_equal(f->r.removed_chunks, 0);
+	/* The usual margin is larger than any step that A2 allows. */
+	f->opts.cutoff_s = 2 * GCFIX_HOUR;
+	stepped = false;
+	gcfix_collect(f);
+	assert_true(stepped);
+}
+
 /* What is no regular file in a chunk's place is told and left alone. */
 static void odd_files_among_chunks_stay(void **state)
 {
@@ -644,6 +685,7 @@ int main(void)
 		GCFIX_TEST(a_time_far_ahead_is_brought_back),
 		GCFIX_TEST(bad_files_wait_for_a_good_chunk),
 		GCFIX_TEST(temporary_files_go_when_old),
+		GCFIX_TEST(a_small_step_back_stops_a_small_margin),
 		GCFIX_TEST(odd_files_among_chunks_stay),
 		GCFIX_TEST(short_margins_are_not_for_networks),
 		GCFIX_TEST(the_status_is_in_the_form_of_pbs),
