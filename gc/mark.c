@@ -289,6 +289,9 @@ static int run_round(struct marking *mk, struct err *e)
 		locks_release(mk->ds, LOCK_BYTE_PRUNE, LOCK_EXCLUSIVE);
 	if (rc == 0 && mk->sink->flush != NULL)
 		rc = mk->sink->flush(mk->sink->ctx, e);
+	/* What vanished is not to be read any more. */
+	mk->ahead = 0;
+	mk->m->counts.files_total = mk->m->roots_n;
 	if (rc == 0)
 		mark_progress(mk, 0);
 	return rc;

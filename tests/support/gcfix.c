@@ -53,6 +53,7 @@ static void on_progress(void *ctx, const struct task_progress *p)
 {
 	struct gcfix *f = ctx;
 	enum gcfix_point point = GCFIX_READING;
+	bool unread = p->counts[0].of > p->counts[0].done;
 
 	note_progress(f, p);
 	if (strcmp(p->phase, "gc: sweep") == 0) {
@@ -62,10 +63,11 @@ static void on_progress(void *ctx, const struct task_progress *p)
 			return;
 	} else if (p->done == p->total) {
 		point = GCFIX_MARKED;
-	} else if (f->listings == 0) {
+	} else if (unread && !f->unread) {
 		point = GCFIX_LISTED;
-		f->listings = 1;
+		f->listings++;
 	}
+	f->unread = unread && point != GCFIX_SWEEP;
 	if (f->at != NULL)
 		f->at(f, point);
 }
@@ -128,6 +130,7 @@ int gcfix_run(struct gcfix *f)
 	f->r = (struct gc_result){ .dry_run = false };
 	f->last = (struct task_progress){ .phase = NULL };
 	f->listings = 0;
+	f->unread = false;
 	f->fell = false;
 	f->marks = 0;
 	f->sweeps = 0;

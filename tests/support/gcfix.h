@@ -37,7 +37,7 @@ struct gcfix;
 
 /* Where a run is. */
 enum gcfix_point {
-	GCFIX_LISTED,  /* the first listing was made, its files are unread */
+	GCFIX_LISTED,  /* a listing shows files that are not read yet */
 	GCFIX_READING, /* some references were read */
 	GCFIX_MARKED,  /* mark is done */
 	GCFIX_SWEEP,   /* a prefix is to be swept: f->prefix */
@@ -57,7 +57,8 @@ struct gcfix {
 	size_t fds;
 
 	void (*at)(struct gcfix *f, enum gcfix_point point);
-	unsigned listings; /* of this run: 0 or 1 */
+	unsigned listings; /* that showed something, in this run */
+	bool unread;       /* files that the last one showed */
 	uint64_t prefix;
 	struct task_progress last; /* without counts */
 	unsigned last_percent;
