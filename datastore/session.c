@@ -318,7 +318,7 @@ static int open_steps(struct session *s, struct err *e)
 	if (rc == 0)
 		rc = make_dir(s, e);
 	if (rc == 0) {
-		store_fs_set_waiting(s->ds->store, say_prefix, s);
+		store_fs_set_waiting(s->ds->store, s->task, say_prefix, s);
 		s->waiting_set = true;
 	}
 	return rc;

@@ -109,7 +109,7 @@ static void release_memory(struct session *s)
 void session_release(struct session *s, bool leave)
 {
 	if (s->waiting_set)
-		store_fs_set_waiting(s->ds->store, NULL, NULL);
+		store_fs_set_waiting(s->ds->store, NULL, NULL, NULL);
 	if (s->tree)
 		locks_release(s->ds, LOCK_BYTE_TREE, LOCK_SHARED);
 	file_close(&s->dir_fd);

@@ -221,8 +221,11 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
     const struct file_owner *owner, const char *shown, struct store **ret,
     struct err *e);
 
-/* Called once when a lock has been waited for during 5 s; may be NULL. */
-void store_fs_set_waiting(
-    struct store *s, void (*waiting)(void *ctx, struct task *task), void *ctx);
+/*
+ * While a prefix lock is waited for, task is asked whether to stop
+ * (ERR_CANCELLED); waiting is called once, after 5 s.  Both may be NULL.
+ */
+void store_fs_set_waiting(struct store *s, struct task *task,
+    void (*waiting)(void *ctx, struct task *task), void *ctx);
 
 #endif

@@ -195,7 +195,8 @@ int store_fs_lock(struct store_fs *s, unsigned prefix, enum lock_mode mode,
 	if (mode == LOCK_EXCLUSIVE)
 		block_stop_key(&hold);
 	rc = lockfile_wait(s->locks, LOCK_BYTE_PREFIX + prefix, mode,
-	    UINT64_MAX, &silent, s->waiting, s->waiting_ctx, e);
+	    UINT64_MAX, s->waiting_task != NULL ? s->waiting_task : &silent,
+	    s->waiting, s->waiting_ctx, e);
 	if (rc < 0) {
 		if (mode == LOCK_EXCLUSIVE)
 			(void)pthread_sigmask(SIG_SETMASK, &hold.signals, NULL);
@@ -427,9 +428,10 @@ out:
 	return rc;
 }
 
-void store_fs_set_waiting(
-    struct store *s, void (*waiting)(void *ctx, struct task *task), void *ctx)
+void store_fs_set_waiting(struct store *s, struct task *task,
+    void (*waiting)(void *ctx, struct task *task), void *ctx)
 {
+	store_fs_of(s)->waiting_task = task;
 	store_fs_of(s)->waiting = waiting;
 	store_fs_of(s)->waiting_ctx = ctx;
 }

@@ -31,6 +31,7 @@ struct store_fs {
 	struct file_owner owner;
 	char *shown;
 	struct statx chunks_st; /* of .chunks, as it was opened */
+	struct task *waiting_task; /* NULL: nobody can stop a wait */
 	void (*waiting)(void *ctx, struct task *task);
 	void *waiting_ctx;
 
@@ -82,7 +83,7 @@ struct store_fs_hold {
 	sigset_t signals; /* the mask to go back to */
 };
 
-/* Waits as long as it takes. */
+/* Waits as long as it takes, or until the task is stopped. */
 int store_fs_lock(struct store_fs *s, unsigned prefix, enum lock_mode mode,
     struct store_fs_hold *ret, struct err *e);
 int store_fs_try_lock(struct store_fs *s, unsigned prefix,

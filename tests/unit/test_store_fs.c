@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "datastore/blob.h"
@@ -300,11 +301,31 @@ static void test_waiting_is_told(void **state)
 	int64_t ahead = 0;
 
 	foreign_start(f->dir.fd, ".lock", &lock, &w.holder);
-	store_fs_set_waiting(f->store, let_go, &w);
+	store_fs_set_waiting(f->store, NULL, let_go, &w);
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = hurry, .ctx = &ahead });
 	assert_ok(insert(f, &d, &usual, &got), &f->e);
 	assert_int_equal(w.called, 1);
+}
+
+static void test_waiting_is_stopped(void **state)
+{
+	struct foreign_lock lock = {
+		.type = F_WRLCK, .len = 1, .start = 16 + PREFIX
+	};
+	struct storefix *f = *state;
+	struct digest d = storefix_digest(PREFIX, 1);
+	struct task task = { .stop = SIGTERM };
+	struct foreign_holder holder;
+	enum store_inserted got = STORE_HIT;
+	int rc = 0;
+
+	foreign_start(f->dir.fd, ".lock", &lock, &holder);
+	store_fs_set_waiting(f->store, &task, NULL, NULL);
+	rc = insert(f, &d, &usual, &got);
+	foreign_end(&holder);
+	assert_err(rc, &f->e, ERR_CANCELLED, "stop");
+	assert_int_equal(got, STORE_HIT);
 }
 
 int main(void)
@@ -318,6 +339,7 @@ int main(void)
 		storefix_test(test_open_no_directory),
 		storefix_test(test_read_only),
 		storefix_test(test_waiting_is_told),
+		storefix_test(test_waiting_is_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
