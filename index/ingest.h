@@ -45,7 +45,7 @@ struct ingest_result {
  * A disk image or block device: fixed chunks, `filename` ends in ".fidx".
  * Holes are found by SEEK_HOLE and not read.  A source that gets shorter than
  * it was at the beginning is ERR_INVALID ("shrank"); one that grew is stored
- * up to its first size, `changed`.  An empty one is ERR_INVALID.  All content
+ * up to its first size, `changed`, and so is a file whose mtime moved.  An empty one is ERR_INVALID.  All content
  * is read, whatever earlier snapshots hold.  Moves the descriptor's offset.
  */
 int ingest_image(struct session *s, const char *filename, int fd,

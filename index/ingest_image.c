@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/chunker.h"
@@ -14,6 +15,7 @@ struct image {
 	int fd;
 	const char *shown;
 	uint64_t size;
+	filetime mtime; /* of a file; of a device 0 */
 	/* What comes at the offset last asked for: a hole up to data_at if
 	 * that is behind it, then data up to data_end. */
 	uint64_t data_at;
@@ -21,7 +23,8 @@ struct image {
 	uint64_t hole_bytes;
 };
 
-static int image_size(int fd, const char *shown, uint64_t *ret, struct err *e)
+static int look_at_image(int fd, const char *shown, uint64_t *ret_size,
+    filetime *ret_mtime, struct err *e)
 {
 	struct statx st = { .stx_mask = 0 };
 	off_t end = 0;
@@ -30,7 +33,8 @@ static int image_size(int fd, const char *shown, uint64_t *ret, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (S_ISREG(st.stx_mode)) {
-		*ret = st.stx_size;
+		*ret_size = st.stx_size;
+		*ret_mtime = clock_from_statx(&st.stx_mtime);
 		return 0;
 	}
 	if (!S_ISBLK(st.stx_mode))
@@ -41,7 +45,8 @@ static int image_size(int fd, const char *shown, uint64_t *ret, struct err *e)
 	end = sysio_lseek(fd, 0, SEEK_END);
 	if (end < 0)
 		return err_sys(e, "find the end of '%s'", shown);
-	*ret = (uint64_t)end;
+	*ret_size = (uint64_t)end;
+	*ret_mtime = 0;
 	return 0;
 }
 
@@ -183,16 +188,17 @@ static int push_chunks(
 }
 
 /* A hole at the end is not read: only its size says that it went. */
-static int check_size(const struct image *m, bool *ret_grew, struct err *e)
+static int check_image(const struct image *m, bool *ret_changed, struct err *e)
 {
 	uint64_t now = 0;
-	int rc = image_size(m->fd, m->shown, &now, e);
+	filetime mtime = 0;
+	int rc = look_at_image(m->fd, m->shown, &now, &mtime, e);
 
 	if (rc < 0)
 		return rc;
 	if (now < m->size)
 		return shrank(m, now, e);
-	*ret_grew = now > m->size;
+	*ret_changed = now > m->size || mtime != m->mtime;
 	return 0;
 }
 
@@ -205,7 +211,7 @@ int ingest_image(struct session *s, const char *filename, int fd,
 	struct ingest_result r = { .size = 0 };
 	struct image m = { .fd = fd, .shown = shown };
 	struct ingest_pipeline p;
-	int rc = image_size(fd, shown, &m.size, e);
+	int rc = look_at_image(fd, shown, &m.size, &m.mtime, e);
 
 	if (rc < 0)
 		return rc;
@@ -223,7 +229,7 @@ int ingest_image(struct session *s, const char *filename, int fd,
 		return rc;
 	rc = push_chunks(&m, &p, e);
 	if (rc == 0)
-		rc = check_size(&m, &r.changed, e);
+		rc = check_image(&m, &r.changed, e);
 	if (rc == 0)
 		rc = ingest_pipeline_finish(&p, &r, e);
 	ingest_pipeline_close(&p);

@@ -398,6 +398,33 @@ static void takes_what_was_there_if_it_grows(void **state)
 	    f, ingestfix_read(f, session_dir_fd(f->s), TMP), p, 6 * CHUNK);
 }
 
+static void write_while_read(void *ctx, struct fault_event *ev)
+{
+	struct ingestfix *f = ctx;
+
+	/* The content is what it was; that it was written is what counts. */
+	if (ev->call == FAULT_PREAD && ev->fd == f->fd)
+		assert_int_equal(utimensat(f->dir.fd, "source", NULL, 0), 0);
+}
+
+static void tells_that_a_file_was_written(void **state)
+{
+	struct ingestfix *f = *state;
+	const struct fault_hooks hooks = { .before = write_while_read,
+		.ctx = f };
+	uint8_t *p = make_bytes(f, 6 * CHUNK);
+	struct ingest_result r = { .size = 0 };
+	const struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+
+	ingestfix_source(f, p, 6 * CHUNK);
+	assert_int_equal(utimensat(f->dir.fd, "source", old, 0), 0);
+	fault_install();
+	fault_set_hooks(&hooks);
+	assert_ok(push(f, &r), &f->e);
+	assert_true(r.changed);
+	assert_int_equal(r.size, 6 * CHUNK);
+}
+
 static void names_the_place_of_an_error(void **state)
 {
 	struct ingestfix *f = *state;
@@ -528,6 +555,7 @@ int main(void)
 		INGESTFIX_TEST(takes_block_devices),
 		INGESTFIX_TEST(notices_that_it_shrinks),
 		INGESTFIX_TEST(takes_what_was_there_if_it_grows),
+		INGESTFIX_TEST(tells_that_a_file_was_written),
 		INGESTFIX_TEST(names_the_place_of_an_error),
 		INGESTFIX_TEST(reads_in_pieces),
 		INGESTFIX_TEST(refuses_what_is_no_image),
