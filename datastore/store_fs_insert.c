@@ -269,7 +269,8 @@ static int sync_names(struct put *p, struct err *e)
 	}
 	if (rc == 0)
 		rc = file_sync(fd, p->shown, e);
-	if (rc == 0 && p->made_prefix)
+	/* Who made the directory may not have come to that yet. */
+	if (rc == 0 && (p->made_prefix || p->opts->known_bad))
 		rc = file_sync(p->s->chunks_fd, p->s->shown, e);
 	file_close(&fd);
 	return rc;

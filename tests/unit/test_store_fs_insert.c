@@ -290,7 +290,7 @@ static void test_order_of_calls(void **state)
 	assert_trace(f, &d, &usual, STORE_NEW, "?m?cwRrU");
 	assert_trace(f, &d, &usual, STORE_HIT, "cwRr?tUu");
 	assert_trace(f, &d2, &sync, STORE_NEW, "cwsRrUs");
-	assert_trace(f, &d2, &bad, STORE_REPLACED, "cwsRr?UW?MUs");
+	assert_trace(f, &d2, &bad, STORE_REPLACED, "cwsRr?UW?MUss");
 	storefix_put(f, &d, "", "", 0);
 	assert_trace(f, &d, &usual, STORE_REPLACED, "cwRr?U?sW?MUs");
 	/* A prefix that is made lasts when its directory is synced too. */
