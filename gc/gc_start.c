@@ -201,8 +201,10 @@ static int find_cutoff(
 			continue;
 		if (info->damaged) {
 			return err_set(e, ERR_BUSY,
-			    "'%s/%s/%s' is in use and can not be read: since "
-			    "when its backup runs is not known",
+			    "'%s/%s/%s' can not be read: since when its backup "
+			    "runs is not known; it counts as dead when nobody "
+			    "has touched it for a day, or remove it if no "
+			    "backup runs",
 			    run->ds->path, CAIRNDIR_SESSIONS, info->uuid);
 		}
 		if (info->start < cutoff) {
