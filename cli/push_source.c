@@ -206,9 +206,13 @@ int push_sources_open(struct push_source *sources, size_t n, struct err *e)
 		else
 			s->fd = sysio_openat(AT_FDCWD, s->path,
 			    O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+		text_name(shown, sizeof(shown), s->path);
+		/* A FIFO that nobody writes to; only a signal ends that. */
+		if (s->fd < 0 && errno == EINTR)
+			return err_set(e, ERR_CANCELLED,
+			    "stopped while '%s' was opened", shown);
 		if (s->fd < 0)
-			return err_sys(e, "'%s'",
-			    text_name(shown, sizeof(shown), s->path));
+			return err_sys(e, "'%s'", shown);
 		rc = check_opened(s, e);
 		if (rc < 0)
 			return rc;
