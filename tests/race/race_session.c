@@ -4,7 +4,7 @@
  * before its n-th call, the other one acts, and it goes on; for each n.
  *
  * At every call, a garbage collection that comes at this very moment is
- * imagined, too: if it could have the tree lock, it lists.  A chunk that the
+ * imagined, too: while it could have the tree lock, it lists.  A chunk that the
  * session relies on is safe in its eyes if an index file references it (the
  * base's, or the session's own) or, for one that the session put, if it sees
  * the session's registration.  If a listing ever found a chunk unprotected,
@@ -36,6 +36,7 @@ struct race {
 	bool visible_then; /* the session's index, when the other acted */
 	bool relies_on_base;
 	bool relies_on_new;
+	bool own_unseen; /* by a listing that goes on */
 	bool unprotected;
 	uint64_t listings;
 };
@@ -53,25 +54,39 @@ static bool sees_registration(struct race *r)
 	return live;
 }
 
+/* One look of a listing that began when the tree lock was last free. */
+static void look(struct race *r)
+{
+	bool own = dsfix_has(r->f, OWN_INDEX);
+
+	r->listings++;
+	r->own_unseen = r->own_unseen || !own;
+	if (r->relies_on_base && r->own_unseen && !dsfix_has(r->f, BASE_INDEX))
+		r->unprotected = true;
+	if (r->relies_on_new && !own && !sees_registration(r))
+		r->unprotected = true;
+}
+
+/*
+ * A listing takes its time: it has looked for the session's index long before
+ * it looks for the base's.  But while the session has the tree lock there is
+ * none, so that one that goes on afterwards began afterwards.
+ */
 static void imagine_gc(struct race *r)
 {
 	struct err e = ERR_INIT;
 	bool taken = false;
-	bool own = false;
 
 	if (!r->relies_on_base && !r->relies_on_new)
 		return;
 	assert_ok(lockfile_try(
 		      r->gc_locks, LOCK_BYTE_TREE, LOCK_EXCLUSIVE, &taken, &e),
 	    &e);
-	if (!taken)
+	if (!taken) {
+		r->own_unseen = false;
 		return;
-	r->listings++;
-	own = dsfix_has(r->f, OWN_INDEX);
-	if (r->relies_on_base && !own && !dsfix_has(r->f, BASE_INDEX))
-		r->unprotected = true;
-	if (r->relies_on_new && !own && !sees_registration(r))
-		r->unprotected = true;
+	}
+	look(r);
 	lockfile_unlock(r->gc_locks, LOCK_BYTE_TREE, LOCK_EXCLUSIVE);
 }
 
