@@ -55,6 +55,7 @@ struct gc_run {
 
 	/* gc_set.c */
 	struct livepass *live;
+	unsigned passes;
 	double pass_from; /* share of the digest space that is done */
 	double pass_width;
 

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the last run read, what was removed on purpose, and what is gone.
+ */
+#include "gc/roots.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "datastore/snapshot.h"
+#include "tests/support/gcfix.h"
+
+#define OLD (2 * GCFIX_DAY)
+#define A0 "host/a/" GCFIX_T0_NAME
+#define B0 "host/b/" GCFIX_T0_NAME
+
+static char *get(struct gcfix *f, const char *name)
+{
+	char path[PATH_MAX];
+	char *text = NULL;
+
+	(void)snprintf(path, sizeof(path), "store/.cairn/%s", name);
+	text = tmpdir_get(f->dir.fd, path, NULL);
+	assert_non_null(text);
+	return text;
+}
+
+static void assert_text(struct gcfix *f, const char *name, const char *want)
+{
+	char *text = get(f, name);
+
+	assert_string_equal(text, want);
+	free(text);
+}
+
+/* host/a has `a` chunks, host/b the ten behind 100; a run has seen both. */
+static void two_groups(struct gcfix *f, unsigned a)
+{
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, a);
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	gcfix_age(f, OLD);
+	gcfix_collect(f);
+	gcfix_age(f, OLD);
+}
+
+static void a_run_writes_what_it_read(void **state)
+{
+	static const char zeros[] = "00000000000000000000000000000000";
+	struct gcfix *f = *state;
+	char want[512];
+
+	two_groups(f, 10);
+	(void)snprintf(want, sizeof(want),
+	    "%s " A0 "/a.img.fidx\n%s " B0 "/a.img.fidx\nend 2\n", zeros,
+	    zeros);
+	assert_text(f, "roots", want);
+}
+
+/* Names are bytes: each file is one line. */
+static void odd_names_take_one_line(void **state)
+{
+	struct gcfix *f = *state;
+	char *text = NULL;
+	unsigned lines = 0;
+
+	gcfix_mkdir(f, "odd\nplace");
+	gcfix_put_index(f, "odd\nplace/a\\b.fidx", 0, 1);
+	gcfix_collect(f);
+	text = get(f, "roots");
+	assert_non_null(strstr(text, " odd\\nplace/a\\\\b.fidx\n"));
+	for (const char *c = text; *c != '\0'; c++)
+		lines += *c == '\n';
+	assert_int_equal(lines, 2);
+	free(text);
+	/* And is known again. */
+	gcfix_collect(f);
+	assert_int_equal(gcfix_said(f, "are gone"), 0);
+}
+
+/* A group that is not mounted: more than half would go. */
+static void a_group_that_is_gone_stops_it(void **state)
+{
+	struct gcfix *f = *state;
+	char *before = NULL;
+
+	two_groups(f, 30);
+	gcfix_remove_tree(f, "host/a");
+	gcfix_mkdir(f, "host/a"); /* the empty mount point */
+	f->opts.dry_run = true;
+	assert_err(
+	    gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks would go");
+	before = get(f, "roots");
+	f->opts.dry_run = false;
+	assert_err(
+	    gcfix_run(f), &f->e, ERR_REFUSED, "'" A0 "/a.img.fidx' is gone");
+	assert_non_null(strstr(f->e.msg, "30 of 40 chunks would go"));
+	assert_non_null(strstr(f->e.msg, "--accept-missing"));
+	assert_int_equal(gcfix_have(f, 0, 30), 30);
+	/* A refused run has seen nothing: the next one refuses, too. */
+	assert_text(f, "roots", before);
+	free(before);
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "would go");
+	f->opts.accept_missing = true;
+	gcfix_collect(f);
+	assert_int_equal(gcfix_have(f, 0, 30), 0);
+	assert_int_equal(gcfix_have(f, 100, 10), 10);
+	f->opts.accept_missing = false;
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+}
+
+/* Half of all or less is told, and goes. */
+static void a_small_one_is_told(void **state)
+{
+	struct gcfix *f = *state;
+
+	two_groups(f, 10);
+	gcfix_remove_tree(f, "host/a");
+	f->opts.dry_run = true;
+	gcfix_collect(f);
+	assert_int_equal(f->r.removed_chunks, 10);
+	f->opts.dry_run = false;
+	gcfix_collect(f);
+	assert_int_equal(gcfix_said(f, "1 index files that the last run"), 1);
+	assert_int_equal(f->r.removed_chunks, 10);
+	assert_int_equal(gcfix_have(f, 100, 10), 10);
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+}
+
+/* forget says what it removes. */
+static void what_was_forgotten_is_not_gone(void **state)
+{
+	struct gcfix *f = *state;
+	struct backup_snapshot s0 = {
+		.group = { .type = BACKUP_HOST, .id = "a" },
+		.time = GCFIX_T0,
+	};
+
+	two_groups(f, 30);
+	gcfix_forget(f, &s0);
+	assert_text(f, "removed", A0 "\n");
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+	assert_int_equal(f->r.removed_chunks, 30);
+	assert_text(f, "removed", "");
+}
+
+/* Forgotten while GC sweeps: the next one has to know of it. */
+static void forget_in_sweep(struct gcfix *f, enum gcfix_point point)
+{
+	if (point == GCFIX_SWEEP && f->prefix == 5)
+		gcfix_forget(f, &f->s0);
+}
+
+static void what_is_forgotten_meanwhile_stays_recorded(void **state)
+{
+	struct gcfix *f = *state;
+	struct backup_snapshot old =
+	    gcfix_push_new(f, "host/c", GCFIX_T0, 200, 1);
+
+	two_groups(f, 30);
+	gcfix_forget(f, &old);
+	f->s0 = (struct backup_snapshot){
+		.group = { .type = BACKUP_HOST, .id = "a" },
+		.time = GCFIX_T0,
+	};
+	f->at = forget_in_sweep;
+	gcfix_collect(f);
+	f->at = NULL;
+	assert_text(f, "removed", A0 "\n");
+	gcfix_age(f, OLD);
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+	assert_int_equal(f->r.removed_chunks, 30);
+	assert_text(f, "removed", "");
+}
+
+/* Moved by hand: the same files under another name. */
+static void what_was_moved_is_not_gone(void **state)
+{
+	struct gcfix *f = *state;
+
+	gcfix_mkdir(f, A0);
+	gcfix_put_index(f, A0 "/a.fidx", 0, 10);
+	gcfix_collect(f);
+	assert_int_equal(
+	    renameat(f->dir.fd, "store/host/a", f->dir.fd, "store/host/z"), 0);
+	gcfix_collect(f);
+	assert_int_equal(gcfix_said(f, "are gone"), 0);
+}
+
+/* Half a list says nothing, and is in nobody's way. */
+static void a_torn_list_is_none(void **state)
+{
+	static const char *const texts[] = { "", "end", "end 0",
+		"00000000000000000000000000000001 host/x/y/z.fidx\n",
+		"00000000000000000000000000000001 host/x/y/z.fidx\nend 2\n",
+		"00000000000000000000000000000001 host/x/y/z.fidx\nend 1",
+		"short x\nend 1\n" };
+	struct gcfix *f = *state;
+
+	two_groups(f, 10);
+	for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+		tmpdir_put_str(f->dir.fd, "store/.cairn/roots", texts[i]);
+		gcfix_collect(f);
+		assert_int_equal(f->r.warnings, 0);
+	}
+	tmpdir_put_str(f->dir.fd, "store/.cairn/roots",
+	    "00000000000000000000000000000001 host/x/y/z.fidx\nend 1\n");
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 1);
+}
+
+/* By sets, where the disk is full: the same rule. */
+static void it_holds_without_touches(void **state)
+{
+	struct gcfix *f = *state;
+
+	two_groups(f, 30);
+	gcfix_remove_tree(f, "host/a");
+	gcfix_fast(NULL);
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = ENOSPC });
+	gcfix_run(f);
+	/* Their ctimes are new, so nothing would go. */
+	assert_int_equal(f->e.code, ERR_OK);
+	assert_int_equal(gcfix_said(f, "are gone"), 1);
+	assert_true(f->r.set_based);
+	assert_int_equal(gcfix_have(f, 0, 30), 30);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		GCFIX_TEST(a_run_writes_what_it_read),
+		GCFIX_TEST(odd_names_take_one_line),
+		GCFIX_TEST(a_group_that_is_gone_stops_it),
+		GCFIX_TEST(a_small_one_is_told),
+		GCFIX_TEST(what_was_forgotten_is_not_gone),
+		GCFIX_TEST(what_is_forgotten_meanwhile_stays_recorded),
+		GCFIX_TEST(what_was_moved_is_not_gone),
+		GCFIX_TEST(a_torn_list_is_none),
+		GCFIX_TEST(it_holds_without_touches),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
