@@ -72,10 +72,11 @@ static int add_namespace(
 		struct err why = ERR_INIT;
 
 		rc = add_group(s, &groups.items[i], &why);
-		if (rc == ERR_NOTFOUND)
+		if (rc == ERR_NOTFOUND) {
 			rc = 0; /* removed since the groups were listed */
-		else if (rc < 0)
+		} else if (rc < 0) {
 			*e = why;
+		}
 	}
 	tree_groups_release(&groups);
 	return rc;
@@ -91,10 +92,11 @@ static int add_everything(struct scope *s, struct err *e)
 		struct err why = ERR_INIT;
 
 		rc = add_namespace(s, &all.items[i], &why);
-		if (rc == ERR_NOTFOUND)
+		if (rc == ERR_NOTFOUND) {
 			rc = 0; /* the same */
-		else if (rc < 0)
+		} else if (rc < 0) {
 			*e = why;
+		}
 	}
 	tree_namespaces_release(&all);
 	return rc;
@@ -158,10 +160,11 @@ static int print_chunks(const struct verify_result *r, struct err *e)
 	    " bad (renamed to .bad), %" PRIu64 " unreadable\n",
 	    r->missing_chunks, r->bad_chunks - r->kept_chunks,
 	    r->unreadable_chunks);
-	if (rc == 0 && r->kept_chunks > 0)
+	if (rc == 0 && r->kept_chunks > 0) {
 		rc = output_text(e,
 		    "chunks: %" PRIu64 " bad that could not be renamed\n",
 		    r->kept_chunks);
+	}
 	return rc;
 }
 
@@ -176,14 +179,16 @@ static int print_hurt(
 		backup_snapshot_text(&r->hurt[i].id, name);
 		rc = output_text(e, "hurt: %s\n", name);
 	}
-	if (rc == 0 && s->obstacles > 0)
+	if (rc == 0 && s->obstacles > 0) {
 		rc = output_text(e,
 		    "hurt: %zu place%s where nothing could be listed\n",
 		    s->obstacles, s->obstacles == 1 ? "" : "s");
-	if (rc == 0 && r->missing_chunks + r->bad_chunks > 0)
+	}
+	if (rc == 0 && r->missing_chunks + r->bad_chunks > 0) {
 		rc = output_text(e,
 		    "a push of the same data stores missing and bad chunks "
 		    "again; then verify once more\n");
+	}
 	if (rc == 0 && r->hurt_n == 0 && s->obstacles == 0)
 		rc = output_text(e, "no damage found\n");
 	return rc;
@@ -198,12 +203,14 @@ static int print_text(
 	    r->snapshots, r->snapshots == 1 ? "" : "s", r->chunks,
 	    r->chunks == 1 ? "" : "s", text_size(size, r->bytes));
 
-	if (rc == 0 && r->unfinished > 0)
+	if (rc == 0 && r->unfinished > 0) {
 		rc = output_text(
 		    e, "passed over: %" PRIu64 " unfinished\n", r->unfinished);
-	if (rc == 0 && r->busy > 0)
+	}
+	if (rc == 0 && r->busy > 0) {
 		rc = output_text(
 		    e, "passed over: %" PRIu64 " being removed\n", r->busy);
+	}
 	if (rc == 0)
 		rc = print_chunks(r, e);
 	return rc < 0 ? rc : print_hurt(s, r, e);
@@ -221,10 +228,11 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 		rc = find_scope(app, &s, e);
 	if (rc == 0)
 		rc = verify_run(s.ds, s.items, s.n, &app->task, &result, e);
-	if (rc == 0 && app->json)
+	if (rc == 0 && app->json) {
 		rc = print_json(&s, &result, e);
-	else if (rc == 0)
+	} else if (rc == 0) {
 		rc = print_text(&s, &result, e);
+	}
 	damage = result.hurt_n > 0 || s.obstacles > 0;
 	verify_result_release(&result);
 	free(s.items);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "index/archive.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +25,10 @@ static int not_found(const struct manifest *m, const char *name,
 	const char *names = NULL;
 	int rc = 0;
 
-	for (size_t i = 0; i < m->files_n && rc == 0; i++)
+	for (size_t i = 0; i < m->files_n && rc == 0; i++) {
 		rc = buf_append_fmt(&list, &ignored, "%s%s", i > 0 ? ", " : "",
 		    m->files[i].filename);
+	}
 	names = buf_cstr(&list, &ignored);
 	rc = err_set(e, ERR_NOTFOUND, "%s: no archive '%s'; there is: %s",
 	    shown, text_name(text, sizeof(text), name),
@@ -51,18 +53,21 @@ static int find_file(const struct manifest *m, const char *name,
 {
 	const struct manifest_file *found = manifest_find(m, name);
 
-	for (size_t i = 0; i < m->files_n && found == NULL; i++)
+	for (size_t i = 0; i < m->files_n && found == NULL; i++) {
 		if (is_stem(m->files[i].filename, name))
 			found = &m->files[i];
+	}
 	if (found == NULL)
 		return not_found(m, name, shown, e);
 	for (const struct manifest_file *f = found + 1;
-	     f < m->files + m->files_n; f++)
+	     f < m->files + m->files_n; f++) {
 		if (is_stem(f->filename, name) &&
-		    is_stem(found->filename, name))
+		    is_stem(found->filename, name)) {
 			return err_set(e, ERR_INVALID,
 			    "%s: '%s' is '%s' or '%s'; want the whole name",
 			    shown, name, found->filename, f->filename);
+		}
+	}
 	*ret = found;
 	return 0;
 }
@@ -73,11 +78,12 @@ static int check_listed(const struct archive *a, const struct manifest_file *f,
 	char listed[DIGEST_HEX_SIZE];
 	char found[DIGEST_HEX_SIZE];
 
-	if (size != f->size)
+	if (size != f->size) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s': size %" PRIu64 ", " BACKUP_MANIFEST
 		    " lists %" PRIu64,
 		    a->shown, size, f->size);
+	}
 	if (digest_equal(csum, &f->csum))
 		return 0;
 	digest_hex(&f->csum, listed);
@@ -146,10 +152,12 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 	rc = find_file(m, name, path, &f, e);
 	if (rc < 0)
 		return rc;
-	if (f->crypt_mode == CRYPT_ENCRYPT)
+	assert(f != NULL);
+	if (f->crypt_mode == CRYPT_ENCRYPT) {
 		return err_set(e, ERR_UNSUPPORTED,
 		    "'%s/%s' is encrypted; this version has no keys", path,
 		    f->filename);
+	}
 	a = calloc(1, sizeof(*a));
 	if (a == NULL)
 		return err_nomem(e);
@@ -157,17 +165,19 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 	a->kind = backup_file_kind(f->filename);
 	(void)snprintf(a->filename, sizeof(a->filename), "%s", f->filename);
 	if ((size_t)snprintf(a->shown, sizeof(a->shown), "%s/%s", path,
-		f->filename) >= sizeof(a->shown))
+		f->filename) >= sizeof(a->shown)) {
 		rc = err_set(e, ERR_LIMIT, "'%s': path too long", path);
-	else if (a->kind == BACKUP_FILE_BLOB)
+	} else if (a->kind == BACKUP_FILE_BLOB) {
 		rc = open_blob(a, hold->fd, f, e);
-	else
+	} else {
 		rc = open_index(a, hold->fd, f, e);
+	}
 	/* The manifest lists it, so its absence is damage. */
-	if (rc == ERR_NOTFOUND)
+	if (rc == ERR_NOTFOUND) {
 		rc = err_set(e, ERR_CORRUPT,
 		    "'%s/" BACKUP_MANIFEST "' lists '%s', which does not exist",
 		    path, f->filename);
+	}
 	if (rc < 0) {
 		archive_close(a);
 		return rc;
@@ -206,7 +216,9 @@ int archive_check(struct archive *a, struct task *task, struct err *e)
 	if (a->idx == NULL || a->checked)
 		return 0;
 	entries = calloc(ENTRIES, sizeof(*entries));
-	rc = entries == NULL ? err_nomem(e) : idx_rewind(a->idx, e);
+	if (entries == NULL)
+		return err_nomem(e);
+	rc = idx_rewind(a->idx, e);
 	while (rc == 0) {
 		rc = idx_next(a->idx, entries, ENTRIES, &n, e);
 		if (rc < 0 || n == 0)
@@ -227,45 +239,53 @@ int archive_check(struct archive *a, struct task *task, struct err *e)
 }
 
 /* CRC, at most `limit` bytes of content, SHA-256. */
-static int load_once(struct datastore *ds, struct codec *codec,
-    const struct digest *d, size_t limit, struct buf *raw, struct buf *out,
-    struct err *e)
+static int load_once(struct datastore *ds, struct archive_loader *l,
+    const struct digest *d, size_t limit, struct buf *out, struct err *e)
 {
 	struct digest found;
-	int rc = store_load(ds->store, d, raw, e);
+	int rc = store_load(ds->store, d, &l->raw, e);
 
-	if (rc == 0)
-		rc = blob_decode(codec, raw->data, raw->len, limit, out, e);
+	if (rc == 0) {
+		rc = blob_decode(
+		    l->codec, l->raw.data, l->raw.len, limit, out, e);
+	}
 	if (rc == ERR_LIMIT)
 		e->code = rc = ERR_CORRUPT;
 	if (rc == 0)
 		rc = digest_of(out->data, out->len, &found, e);
-	if (rc == 0 && !digest_equal(&found, d))
+	if (rc == 0 && !digest_equal(&found, d)) {
 		rc = err_set(e, ERR_CORRUPT,
 		    "the content has another digest than the name");
+	}
 	return rc;
 }
 
-int archive_load_chunk(struct datastore *ds, struct codec *codec,
-    const struct digest *d, uint64_t want_size, struct buf *raw,
-    struct buf *out, bool *ret_bad, struct err *e)
+/*
+ * What was read wrong once may be right the next time: memory and cables err,
+ * too.  And what is longer than it should be may still be what its name says.
+ */
+static int load_twice(struct datastore *ds, struct archive_loader *l,
+    const struct digest *d, uint64_t want_size, struct buf *out, struct err *e)
 {
 	struct err first = ERR_INIT;
 	/* Not more memory than an honest chunk needs. */
-	int rc = load_once(ds, codec, d, (size_t)want_size, raw, out, &first);
+	int rc = load_once(ds, l, d, (size_t)want_size, out, &first);
 
-	/* What was read wrong once may be right the next time: memory and
-	 * cables err, too.  And what is longer than it should be may still be
-	 * what its name says. */
 	if (rc == ERR_CORRUPT)
-		rc = load_once(ds, codec, d, CHUNK_MAX_PLAIN, raw, out, e);
-	else if (rc < 0)
+		return load_once(ds, l, d, CHUNK_MAX_PLAIN, out, e);
+	if (rc < 0)
 		*e = first;
-	if (rc == ERR_CORRUPT)
-		*ret_bad = true;
+	return rc;
+}
+
+int archive_load_chunk(struct datastore *ds, struct archive_loader *l,
+    const struct digest *d, uint64_t want_size, struct buf *out, struct err *e)
+{
+	int rc = load_twice(ds, l, d, want_size, out, e);
+
+	l->bad = rc == ERR_CORRUPT;
 	if (rc < 0 || out->len == want_size)
 		return rc;
-	*ret_bad = false;
 	return err_set(e, ERR_CORRUPT,
 	    "%zu bytes of content, the index says %" PRIu64, out->len,
 	    want_size);

@@ -13,8 +13,11 @@
 #include <stdint.h>
 
 #include "datastore/backupid.h"
+#include "datastore/base/buf.h"
+#include "datastore/base/digest.h"
 #include "datastore/base/err.h"
 #include "datastore/base/task.h"
+#include "datastore/compress.h"
 #include "datastore/datastore.h"
 #include "datastore/manifest.h"
 #include "datastore/snapshot.h"
@@ -75,15 +78,20 @@ int archive_extract(struct archive *a, int fd, enum archive_output how,
     const char *shown, struct task *task, struct archive_result *ret,
     struct err *e);
 
+/* What a thread needs to load chunks; the caller's to make and release. */
+struct archive_loader {
+	struct codec *codec;
+	struct buf raw;
+	bool bad; /* of the last chunk that was ERR_CORRUPT */
+};
+
 /*
- * Load one chunk, check it whole, and put its content into out (replaced);
- * raw is memory for the work.  What looks wrong is read a second time.
- * ERR_NOTFOUND: it is missing; ERR_CORRUPT: *ret_bad true if the chunk is bad,
- * false if it is sound but its content has not want_size bytes.
+ * Load one chunk, check it whole, and put its content into out (replaced).
+ * What looks wrong is read a second time.  ERR_NOTFOUND: it is missing;
+ * ERR_CORRUPT: l->bad tells whether the chunk is bad, or sound and only not
+ * of want_size bytes.
  */
-struct codec;
-int archive_load_chunk(struct datastore *ds, struct codec *codec,
-    const struct digest *d, uint64_t want_size, struct buf *raw,
-    struct buf *out, bool *ret_bad, struct err *e);
+int archive_load_chunk(struct datastore *ds, struct archive_loader *l,
+    const struct digest *d, uint64_t want_size, struct buf *out, struct err *e);
 
 #endif

@@ -42,8 +42,7 @@ struct slot {
 };
 
 struct local {
-	struct codec *codec;
-	struct buf raw;
+	struct archive_loader loader;
 	struct buf there; /* what the target holds already */
 };
 
@@ -79,8 +78,8 @@ static void local_release(void *ctx, void *arg)
 	(void)ctx;
 	if (l == NULL)
 		return;
-	codec_free(l->codec);
-	buf_release(&l->raw);
+	codec_free(l->loader.codec);
+	buf_release(&l->loader.raw);
 	buf_release(&l->there);
 	free(l);
 }
@@ -92,7 +91,7 @@ static int local_init(void *ctx, void **ret, struct err *e)
 
 	if (l == NULL)
 		return err_nomem(e);
-	rc = codec_new(&l->codec, e);
+	rc = codec_new(&l->loader.codec, e);
 	if (rc < 0) {
 		local_release(ctx, l);
 		return rc;
@@ -210,9 +209,10 @@ static void record(
 	(void)pthread_mutex_unlock(&x->lock);
 	if (rc == 0 && added)
 		rc = damage_append(x->a->ds, d, state, &why);
-	if (rc < 0)
+	if (rc < 0) {
 		task_message(x->task, TASK_WARNING,
 		    "the damage could not be recorded: %s", why.msg);
+	}
 }
 
 /* Say which chunk of which file. */
@@ -224,10 +224,11 @@ static int damaged(
 	digest_hex(&s->entry.digest, hex);
 	err_prefix(
 	    e, "'%s': chunk %s at offset %" PRIu64, x->a->shown, hex, s->start);
-	if (rc == ERR_NOTFOUND)
+	if (rc == ERR_NOTFOUND) {
 		record(x, &s->entry.digest, DAMAGE_MISSING);
-	else if (rc == ERR_CORRUPT && bad)
+	} else if (rc == ERR_CORRUPT && bad) {
 		record(x, &s->entry.digest, DAMAGE_BAD);
+	}
 	if (rc == ERR_NOTFOUND)
 		e->code = rc = ERR_CORRUPT;
 	return rc;
@@ -252,7 +253,6 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	struct extraction *x = ctx;
 	struct slot *s = arg;
 	struct local *l = local;
-	bool bad = false;
 	int rc = task_check(x->task, e);
 
 	if (rc < 0)
@@ -264,10 +264,10 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 		rc = make_zeros(s, e);
 		return rc < 0 ? rc : write_placed(x, s, &l->there, e);
 	}
-	rc = archive_load_chunk(x->a->ds, l->codec, &s->entry.digest,
-	    s->entry.end - s->start, &l->raw, &s->content, &bad, e);
+	rc = archive_load_chunk(x->a->ds, &l->loader, &s->entry.digest,
+	    s->entry.end - s->start, &s->content, e);
 	if (rc < 0)
-		return damaged(x, s, rc, bad, e);
+		return damaged(x, s, rc, l->loader.bad, e);
 	learn_zeros(x, s);
 	return write_placed(x, s, &l->there, e);
 }
@@ -367,8 +367,11 @@ static int feed(struct extraction *x, struct workers *w, struct err *e)
 	struct idx_entry *entries = calloc(ENTRIES, sizeof(*entries));
 	uint64_t start = 0;
 	size_t n = 0;
-	int rc = entries == NULL ? err_nomem(e) : idx_rewind(x->a->idx, e);
+	int rc = 0;
 
+	if (entries == NULL)
+		return err_nomem(e);
+	rc = idx_rewind(x->a->idx, e);
 	while (rc == 0) {
 		rc = idx_next(x->a->idx, entries, ENTRIES, &n, e);
 		if (rc < 0 || n == 0)
@@ -450,7 +453,7 @@ static int extract_index(struct extraction *x, struct err *e)
 /* Whatever is wrong with the index or the target is known now. */
 static int prepare(struct extraction *x, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	int rc = archive_check(x->a, x->task, e);
 
 	if (rc == 0)

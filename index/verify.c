@@ -79,9 +79,10 @@ void verify_report(struct verify *v)
 		.counts_n = sizeof(counts) / sizeof(counts[0]),
 	};
 
-	if (v->entries > 0 && v->snapshots_done < v->snapshots_n)
+	if (v->entries > 0 && v->snapshots_done < v->snapshots_n) {
 		p.done += (uint64_t)((long double)v->entries_done *
 		    (SNAPSHOT_WEIGHT - 1) / (long double)v->entries);
+	}
 	task_progress(v->task, &p);
 }
 
@@ -108,10 +109,11 @@ static int compare_listed(struct verify *v, const char *shown,
 {
 	int rc = 0;
 
-	if (size != f->size)
+	if (size != f->size) {
 		rc = verify_reason(v, e,
 		    "'%s': size %" PRIu64 ", '%s' lists %" PRIu64, shown, size,
 		    v->manifest_shown, f->size);
+	}
 	if (rc == 0 && !digest_equal(csum, &f->csum)) {
 		char listed[DIGEST_HEX_SIZE];
 		char found[DIGEST_HEX_SIZE];
@@ -145,17 +147,19 @@ static int check_blob_content(const struct verify *v,
 
 	if (rc < 0)
 		return rc;
-	if (blob_is_encrypted(kind) != (f->crypt_mode == CRYPT_ENCRYPT))
+	if (blob_is_encrypted(kind) != (f->crypt_mode == CRYPT_ENCRYPT)) {
 		return err_set(e, ERR_CORRUPT,
 		    "%sencrypted, '%s' lists crypt-mode '%s'",
 		    blob_is_encrypted(kind) ? "" : "not ", v->manifest_shown,
 		    crypt_mode_name(f->crypt_mode));
+	}
 	if (blob_is_encrypted(kind))
 		return 0;
 	rc = codec_new(&codec, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = blob_decode(
 		    codec, raw->data, raw->len, BLOB_MAX_PLAIN, &plain, e);
+	}
 	codec_free(codec);
 	buf_release(&plain);
 	return rc;
@@ -285,10 +289,11 @@ static int verify_files(
 	for (size_t i = 0; i < h->m->files_n && rc == 0; i++) {
 		const struct manifest_file *f = &h->m->files[i];
 
-		if (backup_file_kind(f->filename) == BACKUP_FILE_BLOB)
+		if (backup_file_kind(f->filename) == BACKUP_FILE_BLOB) {
 			rc = verify_blob(v, h, f, e);
-		else
+		} else {
 			rc = verify_index(v, h, f->filename, f, e);
+		}
 		if (rc == 0)
 			rc = task_check(v->task, e);
 	}
@@ -357,9 +362,10 @@ static void record_state(struct verify *v, const struct in_hand *h, bool ok)
 	struct err why = ERR_INIT;
 
 	if (snapshot_update_manifest(
-		v->ds, h->id, h->dir_fd, set_state, &ok, &why) < 0)
+		v->ds, h->id, h->dir_fd, set_state, &ok, &why) < 0) {
 		task_message(v->task, TASK_WARNING,
 		    "the result could not be written: %s", why.msg);
+	}
 }
 
 /* The findings of a snapshot are told: keep them. */
@@ -397,10 +403,11 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 	shown_file(&h, BACKUP_MANIFEST, h.manifest);
 	v->manifest_shown = h.manifest;
 	v->result.snapshots++;
-	if (readable)
+	if (readable) {
 		rc = verify_files(v, &h, e);
-	else
+	} else {
 		rc = verify_finding(v, rc, &why, e);
+	}
 	if (rc == 0 && !readable)
 		rc = verify_without_manifest(v, &h, e);
 	if (rc == 0 && readable)

@@ -101,15 +101,17 @@ static int read_raw(int fd, struct buf *raw, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (st.stx_size > CHUNK_MAX_FILE)
+	if (st.stx_size > CHUNK_MAX_FILE) {
 		return err_set(e, ERR_CORRUPT,
 		    "%" PRIu64 " bytes, want at most %u", (uint64_t)st.stx_size,
 		    CHUNK_MAX_FILE);
+	}
 	buf_reset(raw);
 	rc = buf_reserve(raw, (size_t)st.stx_size, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = file_pread_exact(
 		    fd, raw->data, (size_t)st.stx_size, 0, "chunk", e);
+	}
 	if (rc == 0)
 		raw->len = (size_t)st.stx_size;
 	return rc;
@@ -131,9 +133,10 @@ static int judge(struct local *l, const struct verify_slot *s,
 		e->code = rc = ERR_CORRUPT;
 	if (rc == 0)
 		rc = digest_of(l->plain.data, l->plain.len, &found, e);
-	if (rc == 0 && !digest_equal(&found, &s->entry.digest))
+	if (rc == 0 && !digest_equal(&found, &s->entry.digest)) {
 		rc = err_set(e, ERR_CORRUPT,
 		    "the content has another digest than the name");
+	}
 	return rc;
 }
 
@@ -173,18 +176,19 @@ static void check_fit(const struct verify *v, const struct local *l,
 
 	s->encrypted = blob_is_encrypted(kind);
 	s->outcome = VERIFY_CHUNK_MISFIT;
-	if (s->crypt == VERIFY_CRYPT_NO && s->encrypted)
+	if (s->crypt == VERIFY_CRYPT_NO && s->encrypted) {
 		(void)err_set(&s->why, ERR_CORRUPT,
 		    "encrypted, '%s' says that it is not", v->manifest_shown);
-	else if (s->crypt == VERIFY_CRYPT_YES && !s->encrypted)
+	} else if (s->crypt == VERIFY_CRYPT_YES && !s->encrypted) {
 		(void)err_set(&s->why, ERR_CORRUPT,
 		    "not encrypted, '%s' says that it is", v->manifest_shown);
-	else if (!s->encrypted && l->plain.len != want)
+	} else if (!s->encrypted && l->plain.len != want) {
 		(void)err_set(&s->why, ERR_CORRUPT,
 		    "%zu bytes of content, the index says %" PRIu64,
 		    l->plain.len, want);
-	else
+	} else {
 		s->outcome = VERIFY_CHUNK_GOOD;
+	}
 }
 
 /* On the list first, then renamed (I2).  *ret_done false: look again. */
@@ -237,11 +241,12 @@ static void heal(struct verify *v, const struct digest *d, int fd)
 	file_close(&dirfd);
 	if (rc == 0)
 		rc = damage_append(v->ds, d, DAMAGE_HEALED, &why);
-	if (rc < 0)
+	if (rc < 0) {
 		task_message(v->task, TASK_WARNING,
 		    "a chunk that is sound again could not be taken off the "
 		    "damage list: %s",
 		    why.msg);
+	}
 }
 
 /* What reading it gave: rc, and s->why of it.  *ret_done false: look again. */
@@ -254,12 +259,13 @@ static int conclude(struct verify *v, struct verify_slot *s, int fd, int rc,
 	}
 	if (rc == ERR_CORRUPT && fd >= 0)
 		return condemn(v, s, fd, ret_done, e);
-	if (rc == ERR_NOTFOUND)
+	if (rc == ERR_NOTFOUND) {
 		s->outcome = VERIFY_CHUNK_MISSING;
-	else if (rc < 0) /* or something that is no file has its name */
+	} else if (rc < 0) { /* or something that is no file has its name */
 		s->outcome = VERIFY_CHUNK_UNREADABLE;
-	else if (s->listed || damage_contains(v->damage, &s->entry.digest))
+	} else if (s->listed || damage_contains(v->damage, &s->entry.digest)) {
 		heal(v, &s->entry.digest, fd);
+	}
 	return 0;
 }
 
@@ -308,9 +314,10 @@ static void flush_missing(struct verify *v)
 	size_t n = v->missing.len / sizeof(*d);
 	struct err why = ERR_INIT;
 
-	if (n > 0 && damage_append_all(v->ds, d, n, DAMAGE_MISSING, &why) < 0)
+	if (n > 0 && damage_append_all(v->ds, d, n, DAMAGE_MISSING, &why) < 0) {
 		task_message(v->task, TASK_WARNING,
 		    "the damage could not be recorded: %s", why.msg);
+	}
 	buf_reset(&v->missing);
 }
 
@@ -385,14 +392,15 @@ static int retire(void *ctx, void *arg, struct err *e)
 	case VERIFY_CHUNK_KEPT:
 	case VERIFY_CHUNK_UNREADABLE:
 		rc = count_hurt(v, s, e);
-		if (rc == 0)
+		if (rc == 0) {
 			rc = reason_of(v, &s->entry, s->start,
 			    s->outcome == VERIFY_CHUNK_MISSING ? "missing"
 							       : s->why.msg,
 			    e);
+		}
 		break;
 	}
-	if (v->missing.len >= MISSING_MAX * DIGEST_SIZE ||
+	if (v->missing.len >= (size_t)MISSING_MAX * DIGEST_SIZE ||
 	    (v->missing.len > 0 &&
 		clock_boot_ns() - v->missing_since > MISSING_NS))
 		flush_missing(v);
@@ -436,10 +444,11 @@ void verify_chunks_end(struct verify *v)
 /* The same digest, on its way: its result is worth waiting for. */
 static bool is_in_flight(const struct verify *v, const struct digest *d)
 {
-	for (size_t i = 0; i < v->slots_n; i++)
+	for (size_t i = 0; i < v->slots_n; i++) {
 		if (v->slots[i].in_flight &&
 		    digest_equal(&v->slots[i].entry.digest, d))
 			return true;
+	}
 	return false;
 }
 
@@ -482,8 +491,10 @@ int verify_chunks(
 	struct err why = ERR_INIT;
 	uint64_t start = 0;
 	size_t n = 0;
-	int rc = entries == NULL ? err_nomem(e) : 0;
+	int rc = 0;
 
+	if (entries == NULL)
+		return err_nomem(e);
 	while (rc == 0) {
 		if (idx_next(ix, entries, ENTRIES, &n, &why) < 0 || n == 0)
 			break;

@@ -149,7 +149,7 @@ struct digest restorefix_put(struct restorefix *f, const void *p, size_t n)
 	struct buf scratch = BUF_INIT;
 	struct codec *codec = NULL;
 	enum session_put put = SESSION_NEW;
-	struct digest d;
+	struct digest d = { .b = { 0 } };
 	int rc = codec_new(&codec, &f->e);
 
 	if (rc == 0)
@@ -395,8 +395,7 @@ const char *restorefix_spoil_text(enum restorefix_spoil how)
 {
 	static const char *const texts[SPOIL_KINDS] = {
 		[SPOIL_MISSING] = "",
-		[SPOIL_CONTENT] = "the content has another digest than the "
-				  "name",
+		[SPOIL_CONTENT] = "content has another digest than the name",
 		[SPOIL_CRC] = ", its header says ",
 		[SPOIL_TRUNCATED] = ", its header says ",
 		[SPOIL_HEADER] = " blob of 12 bytes has CRC 00000000",
