@@ -291,12 +291,30 @@ static int make_private(const struct target *t, char name[TMP_NAME_SIZE],
 	    : 0;
 }
 
+/*
+ * Over what is there only if that was asked for.  Where a rename can not be
+ * told so (NFS and others), a hard link can: it never replaces.
+ */
+static int give_name(const struct target *t, const char *tmp, struct err *e)
+{
+	unsigned flags =
+	    t->overwrite == OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
+	struct err ignored = ERR_INIT; /* a second name does no harm */
+
+	if (sysio_renameat2(t->dir_fd, tmp, t->dir_fd, t->name, flags) == 0)
+		return 0;
+	if (flags == 0 || (errno != EINVAL && errno != ENOSYS))
+		return err_sys(e, "'%s'", t->shown);
+	if (sysio_linkat(t->dir_fd, tmp, t->dir_fd, t->name, 0) < 0)
+		return err_sys(e, "'%s'", t->shown);
+	(void)file_unlink_at(t->dir_fd, tmp, t->shown, &ignored);
+	return 0;
+}
+
 /* Under a temporary name, so that a file of this name is a whole one. */
 static int to_new(struct app *app, struct opened *o, struct target *t,
     struct archive_result *ret, struct err *e)
 {
-	unsigned flags =
-	    t->overwrite == OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
 	char name[TMP_NAME_SIZE];
 	struct err ignored = ERR_INIT; /* the first error is told */
 	int fd = -1;
@@ -308,13 +326,10 @@ static int to_new(struct app *app, struct opened *o, struct target *t,
 	    o->archive, fd, ARCHIVE_SPARSE_FILE, t->shown, &app->task, ret, e);
 	if (rc == 0)
 		rc = file_sync(fd, t->shown, e);
-	if (rc == 0 &&
-	    sysio_renameat2(t->dir_fd, name, t->dir_fd, t->name, flags) < 0) {
-		/* Some file systems know no flags; the name was free before. */
-		if (errno != EINVAL ||
-		    sysio_renameat2(t->dir_fd, name, t->dir_fd, t->name, 0) < 0)
-			rc = err_sys(e, "'%s'", t->shown);
-	}
+	if (rc == 0)
+		rc = give_name(t, name, e);
+	if (rc == 0)
+		rc = file_sync(t->dir_fd, t->shown, e);
 	if (rc < 0)
 		(void)file_unlink_at(t->dir_fd, name, t->shown, &ignored);
 	file_close(&fd);

@@ -70,8 +70,13 @@ static int count(struct status *s, struct err *e)
 	s->namespaces = all.n;
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
 		struct tree_groups groups = { .items = NULL, .n = 0 };
+		struct err why = ERR_INIT;
 
-		rc = tree_groups(s->ds, &all.items[i], &groups, e);
+		rc = tree_groups(s->ds, &all.items[i], &groups, &why);
+		if (rc == ERR_NOTFOUND)
+			rc = 0; /* removed since namespaces were listed */
+		if (rc < 0)
+			*e = why;
 		for (size_t j = 0; j < groups.n && rc == 0; j++)
 			rc = count_group(s, &groups.items[j], e);
 		tree_groups_release(&groups);
@@ -215,13 +220,15 @@ static int print_sessions(const struct status *s, struct err *e)
 	for (size_t i = 0; i < s->sessions.n && rc == 0; i++) {
 		const struct registration_info *r = &s->sessions.items[i];
 		char group[256];
+		char host[128];
 		char text[TEXT_TIME_SIZE];
 
 		if (!r->live)
 			continue;
 		rc = output_text(e,
 		    "open backup: %s by pid %" PRId64 " on %s, since %s\n",
-		    text_name(group, sizeof(group), r->group), r->pid, r->host,
+		    text_name(group, sizeof(group), r->group), r->pid,
+		    text_name(host, sizeof(host), r->host),
 		    r->damaged ? "unknown"
 			       : text_time(text, clock_filetime_s(r->start)));
 	}

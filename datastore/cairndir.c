@@ -42,8 +42,10 @@ static int open_append(const struct datastore *ds, int dirfd, const char *name,
 	const int flags =
 	    O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 	int fd = sysio_openat(dirfd, name, flags, 0);
+	bool made = false;
 
 	if (fd < 0 && errno == ENOENT) {
+		made = true;
 		fd = sysio_openat(
 		    dirfd, name, flags | O_CREAT | O_EXCL, FILE_MODE);
 		/* Another process was faster: the next try opens its file. */
@@ -61,6 +63,15 @@ static int open_append(const struct datastore *ds, int dirfd, const char *name,
 	}
 	if (fd < 0)
 		return err_sys(e, "open '%s'", shown);
+	/* What is fsynced is not lost with its name. */
+	if (made) {
+		int rc = file_sync(dirfd, shown, e);
+
+		if (rc < 0) {
+			file_close(&fd);
+			return rc;
+		}
+	}
 	*ret_fd = fd;
 	return 0;
 }

@@ -333,7 +333,7 @@ static int store_fs_stat(struct store *base, const struct digest *d,
 	int rc = find_place(s, d, &at, &found, e);
 
 	if (rc == 0 && found) {
-		rc = file_stat_at(
+		rc = store_fs_stat_afresh(
 		    s->chunks_fd, at.rel, &st, &found, at.shown, e);
 	}
 	if (rc < 0)

@@ -30,7 +30,7 @@ struct store_fs {
 	struct lockfile *locks; /* NULL: only read */
 	struct file_owner owner;
 	char *shown;
-	struct statx chunks_st; /* of .chunks, as it was opened */
+	struct statx chunks_st;    /* of .chunks, as it was opened */
 	struct task *waiting_task; /* NULL: nobody can stop a wait */
 	void (*waiting)(void *ctx, struct task *task);
 	void *waiting_ctx;
@@ -106,6 +106,13 @@ enum store_fs_hit {
 /* Under the prefix lock.  rel: below .chunks. */
 int store_fs_touch_hit(struct store_fs *s, const char *rel, const char *shown,
     enum store_fs_hit *ret, struct err *e);
+
+/*
+ * What the file system says now: on a network one the attributes that this
+ * machine remembers may be older than another machine's touch.
+ */
+int store_fs_stat_afresh(int dirfd, const char *name, struct statx *ret_st,
+    bool *ret_found, const char *shown, struct err *e);
 
 struct store_entry store_fs_entry(enum store_kind kind, const struct digest *d,
     const char *name, const struct statx *st);

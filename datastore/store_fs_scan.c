@@ -59,11 +59,7 @@ int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
 	return rc;
 }
 
-/*
- * What the file system says now: on a network one the attributes that this
- * machine remembers may be older than another machine's touch.
- */
-static int stat_afresh(int dirfd, const char *name, struct statx *ret_st,
+int store_fs_stat_afresh(int dirfd, const char *name, struct statx *ret_st,
     bool *ret_found, const char *shown, struct err *e)
 {
 	struct statx st;
@@ -127,7 +123,7 @@ static int has_good_chunk(const struct sweep *w, const struct digest *d,
 	int rc = 0;
 
 	digest_hex(d, name);
-	rc = stat_afresh(w->fd, name, &st, &found, shown, e);
+	rc = store_fs_stat_afresh(w->fd, name, &st, &found, shown, e);
 	if (rc == 0)
 		*ret = found && store_fs_looks_sound(&st);
 	return rc;
@@ -151,7 +147,7 @@ static int sweep_one(const struct sweep *w, unsigned prefix,
 		    "'%s' can not be swept: its name is of another kind",
 		    shown);
 	}
-	rc = stat_afresh(w->fd, v->name, &st, &found, shown, e);
+	rc = store_fs_stat_afresh(w->fd, v->name, &st, &found, shown, e);
 	if (rc < 0)
 		return rc;
 	if (!found) {
@@ -224,10 +220,11 @@ static int is_same_file(int fd, int dirfd, const char *name, bool *ret,
 
 	/* A touch between the two looks changes the ctime: look again. */
 	for (int i = 0; i < SAME_TRIES; i++) {
-		rc = stat_afresh(fd, "", &open_st, &found, shown, e);
+		rc = store_fs_stat_afresh(fd, "", &open_st, &found, shown, e);
 		if (rc < 0)
 			return rc;
-		rc = stat_afresh(dirfd, name, &name_st, &found, shown, e);
+		rc = store_fs_stat_afresh(
+		    dirfd, name, &name_st, &found, shown, e);
 		if (rc < 0)
 			return rc;
 		*ret = found && file_same(&open_st, &name_st);
