@@ -95,6 +95,7 @@ static int ingest_one(
 	struct push_source *src = &p->sources[i];
 	const char *shown = src->path != NULL ? src->path : p->command;
 	struct task *task = &p->app->task;
+	struct ingest_source from = { .shown = shown };
 	int rc = 0;
 
 	if (src->path == NULL) {
@@ -102,18 +103,20 @@ static int ingest_one(
 		if (rc < 0)
 			return rc;
 	}
+	from.fd = src->fd;
+	from.size_hint = src->size_hint;
 	switch (src->kind) {
 	case PUSH_IMG:
-		rc = ingest_image(s, src->filename, src->fd, shown, &p->ingest,
-		    task, &p->results[i], e);
+		rc = ingest_image(s, src->filename, &from, &p->ingest, task,
+		    &p->results[i], e);
 		break;
 	case PUSH_RAW:
-		rc = ingest_stream(s, src->filename, src->fd, shown,
-		    src->size_hint, &p->ingest, task, &p->results[i], e);
+		rc = ingest_stream(s, src->filename, &from, &p->ingest, task,
+		    &p->results[i], e);
 		break;
 	case PUSH_CONF:
 		rc = ingest_conf(
-		    s, src->filename, src->fd, shown, &p->results[i], e);
+		    s, src->filename, &from, task, &p->results[i], e);
 		break;
 	}
 	/* What was typed is right, as far as anyone could see. */

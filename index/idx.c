@@ -14,7 +14,6 @@
 
 struct idx {
 	int fd;
-	bool borrowed; /* fd is somebody else's to close */
 	char *shown;
 	struct statx st;
 	struct idx_info info;
@@ -77,51 +76,6 @@ static int read_header(struct idx *ix, struct err *e)
 	return ix->info.kind == IDX_DYNAMIC ? read_dynamic_size(ix, e) : 0;
 }
 
-/* st: of fd.  fd stays the caller's if this fails. */
-static int open_checked(int fd, const struct statx *st, const char *shown,
-    struct idx **ret, struct err *e)
-{
-	struct idx *ix = calloc(1, sizeof(*ix));
-	int rc = 0;
-
-	if (ix == NULL)
-		return err_nomem(e);
-	ix->fd = fd;
-	ix->borrowed = true;
-	ix->st = *st;
-	ix->shown = strdup(shown);
-	if (ix->shown == NULL) {
-		rc = err_nomem(e);
-		goto out;
-	}
-	rc = digest_ctx_new(&ix->ctx, e);
-	if (rc < 0)
-		goto out;
-	rc = read_header(ix, e);
-	if (rc < 0)
-		goto out;
-	ix->borrowed = false;
-	*ret = ix;
-	ix = NULL;
-out:
-	idx_close(ix);
-	return rc;
-}
-
-int idx_open_fd(int fd, const char *shown, struct idx **ret, struct err *e)
-{
-	struct statx st = { .stx_mask = 0 };
-	int rc = file_stat_fd(fd, &st, shown, e);
-
-	if (rc < 0)
-		return rc;
-	if (!S_ISREG(st.stx_mode))
-		return err_set(e, ERR_CORRUPT,
-		    "'%s' is of file type %#o, want a regular file", shown,
-		    st.stx_mode & (unsigned)S_IFMT);
-	return open_checked(fd, &st, shown, ret, e);
-}
-
 /* Rule 11.  A name without either suffix (a temporary one) says nothing. */
 static int check_name(const struct idx *ix, const char *name, struct err *e)
 {
@@ -135,40 +89,83 @@ static int check_name(const struct idx *ix, const char *name, struct err *e)
 	    want == IDX_FIXED ? "fixed" : "dynamic");
 }
 
+static int prepare(
+    struct idx *ix, const char *name, const char *shown, struct err *e)
+{
+	int rc = 0;
+
+	if (!S_ISREG(ix->st.stx_mode)) {
+		return err_set(e, ERR_CORRUPT,
+		    "'%s' is of file type %#o, want a regular file", shown,
+		    ix->st.stx_mode & (unsigned)S_IFMT);
+	}
+	ix->shown = strdup(shown);
+	if (ix->shown == NULL)
+		return err_nomem(e);
+	rc = digest_ctx_new(&ix->ctx, e);
+	if (rc == 0)
+		rc = read_header(ix, e);
+	return rc < 0 ? rc : check_name(ix, name, e);
+}
+
+/* fd, that st is of, stays the caller's if this fails. */
+static int open_checked(int fd, const struct statx *st, const char *name,
+    const char *shown, struct idx **ret, struct err *e)
+{
+	struct idx *ix = calloc(1, sizeof(*ix));
+	int rc = 0;
+
+	if (ix == NULL)
+		return err_nomem(e);
+	ix->fd = fd;
+	ix->st = *st;
+	rc = prepare(ix, name, shown, e);
+	if (rc < 0) {
+		ix->fd = -1;
+		idx_close(ix);
+		return rc;
+	}
+	*ret = ix;
+	return 0;
+}
+
+int idx_open_fd(int fd, const char *shown, struct idx **ret, struct err *e)
+{
+	struct statx st = { .stx_mask = 0 };
+	int rc = file_stat_fd(fd, &st, shown, e);
+
+	return rc < 0 ? rc : open_checked(fd, &st, "", shown, ret, e);
+}
+
 int idx_open(int dirfd, const char *name, const char *shown, struct idx **ret,
     struct err *e)
 {
 	struct statx st = { .stx_mask = 0 };
-	struct idx *ix = NULL;
 	int fd = -1;
 	int rc = file_open_regular(dirfd, name, &fd, &st, shown, e);
 
 	if (rc < 0)
 		return rc;
-	rc = open_checked(fd, &st, shown, &ix, e);
+	rc = open_checked(fd, &st, name, shown, ret, e);
 	if (rc < 0)
-		goto out;
-	fd = -1;
-	rc = check_name(ix, name, e);
-	if (rc < 0)
-		goto out;
-	*ret = ix;
-	ix = NULL;
-out:
-	idx_close(ix);
-	file_close(&fd);
+		file_close(&fd);
 	return rc;
+}
+
+/* All but the descriptor. */
+static void release(struct idx *ix)
+{
+	digest_ctx_free(ix->ctx);
+	free(ix->piece);
+	free(ix->shown);
 }
 
 void idx_close(struct idx *ix)
 {
 	if (ix == NULL)
 		return;
-	if (!ix->borrowed)
-		file_close(&ix->fd);
-	digest_ctx_free(ix->ctx);
-	free(ix->piece);
-	free(ix->shown);
+	file_close(&ix->fd);
+	release(ix);
 	free(ix);
 }
 
@@ -390,7 +387,7 @@ static int find_digest(
 int idx_references(int fd, const char *filename, const struct digest *d,
     bool *ret, struct err *e)
 {
-	struct idx *ix = NULL;
+	struct idx ix = { .fd = fd };
 	enum idx_kind kind = IDX_FIXED;
 	int rc = 0;
 
@@ -398,13 +395,11 @@ int idx_references(int fd, const char *filename, const struct digest *d,
 		*ret = false;
 		return 0;
 	}
-	rc = idx_open_fd(fd, filename, &ix, e);
-	if (rc < 0)
-		return rc;
-	ix->borrowed = true;
-	rc = check_name(ix, filename, e);
+	rc = file_stat_fd(fd, &ix.st, filename, e);
 	if (rc == 0)
-		rc = find_digest(ix, d, ret, e);
-	idx_close(ix);
+		rc = prepare(&ix, filename, filename, e);
+	if (rc == 0)
+		rc = find_digest(&ix, d, ret, e);
+	release(&ix);
 	return rc;
 }

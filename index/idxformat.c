@@ -45,9 +45,10 @@ static int decode_kind(const uint8_t *p, enum idx_kind *ret, struct err *e)
 static int check_reserved(const uint8_t *p, size_t from, struct err *e)
 {
 	for (size_t i = from; i < IDX_HEADER_SIZE; i++) {
-		if (p[i] != 0)
+		if (p[i] != 0) {
 			return err_set(e, ERR_CORRUPT,
 			    "byte %zu of the header is %u, want 0", i, p[i]);
+		}
 	}
 	return 0;
 }
@@ -58,15 +59,17 @@ static int decode_count(uint64_t file_size, struct idx_info *x, struct err *e)
 	uint64_t body = file_size - IDX_HEADER_SIZE;
 	size_t each = idx_entry_size(x->kind);
 
-	if (body % each != 0)
+	if (body % each != 0) {
 		return err_set(e, ERR_CORRUPT,
 		    "%" PRIu64 " bytes behind the header, "
 		    "want a multiple of %zu",
 		    body, each);
+	}
 	x->count = body / each;
-	if (x->kind == IDX_FIXED && x->count == 0)
+	if (x->kind == IDX_FIXED && x->count == 0) {
 		return err_set(e, ERR_CORRUPT,
 		    "nothing behind the header, want at least one entry");
+	}
 	return 0;
 }
 
@@ -78,20 +81,23 @@ static int decode_fixed(const uint8_t *p, struct idx_info *x, struct err *e)
 	x->size = bytes_get_le64(p + AT_SIZE);
 	x->chunk_size = bytes_get_le64(p + AT_CHUNK_SIZE);
 	if (!bytes_is_power_of_two(x->chunk_size) ||
-	    x->chunk_size > CHUNK_MAX_PLAIN)
+	    x->chunk_size > CHUNK_MAX_PLAIN) {
 		return err_set(e, ERR_CORRUPT,
 		    "chunk size %" PRIu64 ", want a power of two up to %u",
 		    x->chunk_size, CHUNK_MAX_PLAIN);
-	if (x->size == 0)
+	}
+	if (x->size == 0) {
 		return err_set(
 		    e, ERR_CORRUPT, "image of 0 bytes, want at least 1");
+	}
 	/* No overflow: the quotient of a size has room for one more. */
 	want = x->size / x->chunk_size + (x->size % x->chunk_size != 0);
-	if (x->count != want)
+	if (x->count != want) {
 		return err_set(e, ERR_CORRUPT,
 		    "%" PRIu64 " entries, want %" PRIu64 " for %" PRIu64
 		    " bytes in chunks of %" PRIu64,
 		    x->count, want, x->size, x->chunk_size);
+	}
 	return 0;
 }
 
@@ -102,10 +108,11 @@ int idx_header_decode(const uint8_t *p, size_t n, uint64_t file_size,
 	uint64_t have = n < file_size ? n : file_size;
 	int rc = 0;
 
-	if (have < IDX_HEADER_SIZE)
+	if (have < IDX_HEADER_SIZE) {
 		return err_set(e, ERR_CORRUPT,
 		    "%" PRIu64 " bytes, want at least %u", have,
 		    IDX_HEADER_SIZE);
+	}
 	rc = decode_kind(p, &x.kind, e);
 	if (rc < 0)
 		return rc;
@@ -160,15 +167,17 @@ int idx_entry_decode(const struct idx_info *info, uint64_t i, const uint8_t *p,
 		return 0;
 	}
 	end = bytes_get_le64(p);
-	if (end <= prev_end)
+	if (end <= prev_end) {
 		return err_set(e, ERR_CORRUPT,
 		    "entry %" PRIu64 " ends at %" PRIu64
 		    ", want more than %" PRIu64 ", where it begins",
 		    i, end, prev_end);
-	if (end - prev_end > CHUNK_MAX_PLAIN)
+	}
+	if (end - prev_end > CHUNK_MAX_PLAIN) {
 		return err_set(e, ERR_CORRUPT,
 		    "entry %" PRIu64 " has %" PRIu64 " bytes, want at most %u",
 		    i, end - prev_end, CHUNK_MAX_PLAIN);
+	}
 	ret->end = end;
 	memcpy(ret->digest.b, p + ENTRY_AT_DIGEST, DIGEST_SIZE);
 	return 0;
@@ -190,11 +199,12 @@ bool idx_kind_of_name(const char *filename, enum idx_kind *ret)
 
 	if (dot == NULL || dot == filename)
 		return false;
-	if (strcmp(dot, ".fidx") == 0)
+	if (strcmp(dot, ".fidx") == 0) {
 		*ret = IDX_FIXED;
-	else if (strcmp(dot, ".didx") == 0)
+	} else if (strcmp(dot, ".didx") == 0) {
 		*ret = IDX_DYNAMIC;
-	else
+	} else {
 		return false;
+	}
 	return true;
 }

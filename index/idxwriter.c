@@ -36,14 +36,16 @@ static int check_names(struct idxwriter *w, const char *filename, struct err *e)
 {
 	size_t n = strlen(filename);
 
-	if (!idx_kind_of_name(filename, &w->info.kind))
+	if (!idx_kind_of_name(filename, &w->info.kind)) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': want a name that ends in '.fidx' or '.didx'",
 		    filename);
-	if (n - SUFFIX_SIZE > BACKUP_NAME_MAX)
+	}
+	if (n - SUFFIX_SIZE > BACKUP_NAME_MAX) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': a name of %zu bytes, want at most %d", filename,
 		    n - SUFFIX_SIZE, BACKUP_NAME_MAX);
+	}
 	(void)snprintf(w->filename, sizeof(w->filename), "%s", filename);
 	(void)snprintf(w->tmp, sizeof(w->tmp), "%.*s" TMP_INFIX "%s",
 	    (int)(n - SUFFIX_SIZE), filename, filename + n - SUFFIX_SIZE + 1);
@@ -56,10 +58,11 @@ static int check_chunk_size(
 	if (w->info.kind == IDX_DYNAMIC)
 		return 0;
 	if (!bytes_is_power_of_two(chunk_size) || chunk_size < IDX_CHUNK_MIN ||
-	    chunk_size > IDX_CHUNK_MAX)
+	    chunk_size > IDX_CHUNK_MAX) {
 		return err_set(e, ERR_INVALID,
 		    "chunk size %" PRIu64 ", want a power of two from %u to %u",
 		    chunk_size, IDX_CHUNK_MIN, IDX_CHUNK_MAX);
+	}
 	w->info.chunk_size = chunk_size;
 	return 0;
 }
@@ -94,10 +97,11 @@ static int make_file(struct idxwriter *w, struct err *e)
 		    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 		    FILE_MODE);
 	} while (w->fd < 0 && errno == EINTR);
-	if (w->fd < 0 && errno == EEXIST)
+	if (w->fd < 0 && errno == EEXIST) {
 		return err_set(e, ERR_EXISTS,
 		    "'%s' is being written, or was, want each archive once",
 		    w->filename);
+	}
 	if (w->fd < 0)
 		return err_sys(e, "create '%s'", w->tmp);
 	/* Whatever the umask is. */
@@ -148,9 +152,10 @@ static int write_pending(struct idxwriter *w, struct err *e)
 {
 	int rc = digest_ctx_update(w->ctx, w->pending, w->pending_bytes, e);
 
-	if (rc == 0 && w->fd >= 0)
+	if (rc == 0 && w->fd >= 0) {
 		rc = file_pwrite_fully(
 		    w->fd, w->pending, w->pending_bytes, w->at, w->tmp, e);
+	}
 	if (rc < 0)
 		return rc;
 	w->at += w->pending_bytes;
@@ -164,18 +169,21 @@ static int check_length(const struct idxwriter *w, uint64_t n, struct err *e)
 	uint64_t max =
 	    w->info.kind == IDX_FIXED ? w->info.chunk_size : CHUNK_MAX_PLAIN;
 
-	if (w->short_seen)
+	if (w->short_seen) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': a chunk behind a short one, want that to be the "
 		    "last",
 		    w->filename);
-	if (n == 0 || n > max)
+	}
+	if (n == 0 || n > max) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': a chunk of %" PRIu64 " bytes, want 1 to %" PRIu64,
 		    w->filename, n, max);
-	if (n > INT64_MAX - w->info.size)
+	}
+	if (n > INT64_MAX - w->info.size) {
 		return err_set(e, ERR_LIMIT, "'%s': more than 2^63 - 1 bytes",
 		    w->filename);
+	}
 	return 0;
 }
 
@@ -227,9 +235,10 @@ int idxwriter_finish(struct idxwriter *w, uint64_t *ret_size,
 {
 	int rc = 0;
 
-	if (w->info.kind == IDX_FIXED && w->info.count == 0)
+	if (w->info.kind == IDX_FIXED && w->info.count == 0) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': an image of 0 bytes, want at least 1", w->filename);
+	}
 	rc = write_pending(w, e);
 	if (rc == 0)
 		rc = digest_ctx_final(w->ctx, &w->info.csum, e);
@@ -239,9 +248,10 @@ int idxwriter_finish(struct idxwriter *w, uint64_t *ret_size,
 		return rc;
 	if (w->fd >= 0)
 		rc = close_file(w, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = session_add_file(w->session, w->tmp, w->filename,
 		    w->info.size, &w->info.csum, e);
+	}
 	if (rc < 0)
 		return rc;
 	*ret_size = w->info.size;

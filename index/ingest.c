@@ -87,8 +87,8 @@ static int push_stream(struct ingest_pipeline *p, struct chunker *c,
 	return 0;
 }
 
-int ingest_stream(struct session *s, const char *filename, int fd,
-    const char *shown, uint64_t size_hint, const struct ingest_opts *opts,
+int ingest_stream(struct session *s, const char *filename,
+    const struct ingest_source *src, const struct ingest_opts *opts,
     struct task *task, struct ingest_result *ret, struct err *e)
 {
 	static const struct ingest_opts none = { .chunk_size = 0 };
@@ -98,7 +98,7 @@ int ingest_stream(struct session *s, const char *filename, int fd,
 	struct ingest_reader r;
 	struct chunker c;
 	size_t avg = CHUNKER_AVG_DEFAULT;
-	int rc = ingest_reader_init(&r, fd, shown, e);
+	int rc = ingest_reader_init(&r, src, e);
 
 	if (rc < 0)
 		return rc;
@@ -109,7 +109,7 @@ int ingest_stream(struct session *s, const char *filename, int fd,
 	if (rc < 0)
 		return rc;
 	how.chunk_max = c.max;
-	how.total = size_hint;
+	how.total = src->size_hint;
 	rc = ingest_pipeline_open(&p, s, &how, task, e);
 	if (rc < 0)
 		return rc;
@@ -142,15 +142,17 @@ static int read_conf(struct ingest_reader *r, struct buf *b, struct err *e)
 	while (got > 0) {
 		int rc = 0;
 
-		if (b->len > INGEST_CONF_MAX)
+		if (b->len > INGEST_CONF_MAX) {
 			return err_set(e, ERR_LIMIT,
 			    "'%s' has more than %u bytes, the most that a "
 			    "'.conf' may have",
-			    r->shown, INGEST_CONF_MAX);
+			    r->src->shown, INGEST_CONF_MAX);
+		}
 		rc = buf_reserve(b, READ_MAX, e);
-		if (rc == 0)
+		if (rc == 0) {
 			rc = ingest_reader_read(
 			    r, b->data + b->len, READ_MAX, &got, e);
+		}
 		if (rc < 0)
 			return rc;
 		b->len += got;
@@ -158,19 +160,19 @@ static int read_conf(struct ingest_reader *r, struct buf *b, struct err *e)
 	return 0;
 }
 
-int ingest_conf(struct session *s, const char *filename, int fd,
-    const char *shown, struct ingest_result *ret, struct err *e)
+int ingest_conf(struct session *s, const char *filename,
+    const struct ingest_source *src, struct task *task,
+    struct ingest_result *ret, struct err *e)
 {
-	struct task silent = TASK_SILENT;
 	struct ingest_result result = { .size = 0 };
 	struct ingest_pulse pulse;
 	struct ingest_reader r;
 	struct buf b = BUF_INIT;
-	int rc = ingest_reader_init(&r, fd, shown, e);
+	int rc = ingest_reader_init(&r, src, e);
 
 	if (rc < 0)
 		return rc;
-	ingest_pulse_init(&pulse, s, &silent);
+	ingest_pulse_init(&pulse, s, task);
 	r.idle = conf_idle;
 	r.ctx = &pulse;
 	rc = read_conf(&r, &b, e);

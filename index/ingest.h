@@ -33,6 +33,13 @@ struct ingest_opts {
 	int level; /* the session's, to know its memory; 0: the hungriest */
 };
 
+/* What is stored: open for reading, and what messages call it. */
+struct ingest_source {
+	int fd;
+	const char *shown;
+	uint64_t size_hint; /* of a stream, for the progress; 0: unknown */
+};
+
 struct ingest_result {
 	uint64_t size;       /* of the archive */
 	uint64_t hole_bytes; /* not read: holes of the source */
@@ -45,20 +52,21 @@ struct ingest_result {
  * A disk image or block device: fixed chunks, `filename` ends in ".fidx".
  * Holes are found by SEEK_HOLE and not read.  A source that gets shorter than
  * it was at the beginning is ERR_INVALID ("shrank"); one that grew is stored
- * up to its first size, `changed`, and so is a file whose mtime moved.  An empty one is ERR_INVALID.  All content
- * is read, whatever earlier snapshots hold.  Moves the descriptor's offset.
+ * up to its first size, `changed`, and so is a file whose mtime moved.  An
+ * empty one is ERR_INVALID.  All content is read, whatever earlier snapshots
+ * hold.  Moves the descriptor's offset.
  */
-int ingest_image(struct session *s, const char *filename, int fd,
-    const char *shown, const struct ingest_opts *opts, struct task *task,
-    struct ingest_result *ret, struct err *e);
+int ingest_image(struct session *s, const char *filename,
+    const struct ingest_source *src, const struct ingest_opts *opts,
+    struct task *task, struct ingest_result *ret, struct err *e);
 
 /*
  * A stream up to its end: content-defined chunks, `filename` ends in ".didx".
- * size_hint (0: unknown) is for the progress.  `changed`: a regular file whose
+ * `changed`: a regular file whose
  * size or mtime is not what it was at the beginning.
  */
-int ingest_stream(struct session *s, const char *filename, int fd,
-    const char *shown, uint64_t size_hint, const struct ingest_opts *opts,
+int ingest_stream(struct session *s, const char *filename,
+    const struct ingest_source *src, const struct ingest_opts *opts,
     struct task *task, struct ingest_result *ret, struct err *e);
 
 #define INGEST_CONF_MAX (16U << 20)
@@ -67,7 +75,8 @@ int ingest_stream(struct session *s, const char *filename, int fd,
  * A small file, whole, as ".blob"; longer than INGEST_CONF_MAX: ERR_LIMIT.
  * Of the result, size and changed are set.
  */
-int ingest_conf(struct session *s, const char *filename, int fd,
-    const char *shown, struct ingest_result *ret, struct err *e);
+int ingest_conf(struct session *s, const char *filename,
+    const struct ingest_source *src, struct task *task,
+    struct ingest_result *ret, struct err *e);
 
 #endif

@@ -12,8 +12,7 @@
 
 /* An image as far as it is known where it has data. */
 struct image {
-	int fd;
-	const char *shown;
+	const struct ingest_source *src;
 	uint64_t size;
 	filetime mtime; /* of a file; of a device 0 */
 	/* What comes at the offset last asked for: a hole up to data_at if
@@ -23,12 +22,12 @@ struct image {
 	uint64_t hole_bytes;
 };
 
-static int look_at_image(int fd, const char *shown, uint64_t *ret_size,
+static int look_at_image(const struct ingest_source *src, uint64_t *ret_size,
     filetime *ret_mtime, struct err *e)
 {
 	struct statx st = { .stx_mask = 0 };
 	off_t end = 0;
-	int rc = file_stat_fd(fd, &st, shown, e);
+	int rc = file_stat_fd(src->fd, &st, src->shown, e);
 
 	if (rc < 0)
 		return rc;
@@ -37,14 +36,15 @@ static int look_at_image(int fd, const char *shown, uint64_t *ret_size,
 		*ret_mtime = clock_from_statx(&st.stx_mtime);
 		return 0;
 	}
-	if (!S_ISBLK(st.stx_mode))
+	if (!S_ISBLK(st.stx_mode)) {
 		return err_set(e, ERR_INVALID,
 		    "'%s' is of file type %#o, want a regular file or a block "
 		    "device",
-		    shown, st.stx_mode & (unsigned)S_IFMT);
-	end = sysio_lseek(fd, 0, SEEK_END);
+		    src->shown, st.stx_mode & (unsigned)S_IFMT);
+	}
+	end = sysio_lseek(src->fd, 0, SEEK_END);
 	if (end < 0)
-		return err_sys(e, "find the end of '%s'", shown);
+		return err_sys(e, "find the end of '%s'", src->shown);
 	*ret_size = (uint64_t)end;
 	*ret_mtime = 0;
 	return 0;
@@ -54,7 +54,7 @@ static int shrank(const struct image *m, uint64_t now, struct err *e)
 {
 	return err_set(e, ERR_INVALID,
 	    "'%s' shrank while it was read: %" PRIu64 " bytes, want %" PRIu64,
-	    m->shown, now, m->size);
+	    m->src->shown, now, m->size);
 }
 
 /*
@@ -70,7 +70,7 @@ static void find_data(struct image *m, uint64_t at)
 		return;
 	m->data_at = at;
 	m->data_end = m->size;
-	data = sysio_lseek(m->fd, (off_t)at, SEEK_DATA);
+	data = sysio_lseek(m->src->fd, (off_t)at, SEEK_DATA);
 	if (data < 0 && errno == ENXIO) {
 		m->data_at = m->size;
 		return;
@@ -78,7 +78,7 @@ static void find_data(struct image *m, uint64_t at)
 	if (data < (off_t)at)
 		return;
 	m->data_at = (uint64_t)data;
-	hole = sysio_lseek(m->fd, data, SEEK_HOLE);
+	hole = sysio_lseek(m->src->fd, data, SEEK_HOLE);
 	if (hole > data && (uint64_t)hole < m->size)
 		m->data_end = (uint64_t)hole;
 	if (m->data_at > m->size)
@@ -91,14 +91,15 @@ static int read_data(
 	size_t got = 0;
 
 	while (got < n) {
-		ssize_t r =
-		    sysio_pread(m->fd, p + got, n - got, (off_t)(at + got));
+		ssize_t r = sysio_pread(
+		    m->src->fd, p + got, n - got, (off_t)(at + got));
 
 		if (r < 0 && errno == EINTR)
 			continue;
-		if (r < 0)
+		if (r < 0) {
 			return err_sys(e, "read '%s' at offset %" PRIu64,
-			    m->shown, at + got);
+			    m->src->shown, at + got);
+		}
 		if (r == 0)
 			return shrank(m, at + got, e);
 		got += (size_t)r;
@@ -192,7 +193,7 @@ static int check_image(const struct image *m, bool *ret_changed, struct err *e)
 {
 	uint64_t now = 0;
 	filetime mtime = 0;
-	int rc = look_at_image(m->fd, m->shown, &now, &mtime, e);
+	int rc = look_at_image(m->src, &now, &mtime, e);
 
 	if (rc < 0)
 		return rc;
@@ -202,22 +203,23 @@ static int check_image(const struct image *m, bool *ret_changed, struct err *e)
 	return 0;
 }
 
-int ingest_image(struct session *s, const char *filename, int fd,
-    const char *shown, const struct ingest_opts *opts, struct task *task,
-    struct ingest_result *ret, struct err *e)
+int ingest_image(struct session *s, const char *filename,
+    const struct ingest_source *src, const struct ingest_opts *opts,
+    struct task *task, struct ingest_result *ret, struct err *e)
 {
 	static const struct ingest_opts none = { .chunk_size = 0 };
 	struct ingest_pipeline_opts how = { .filename = filename };
 	struct ingest_result r = { .size = 0 };
-	struct image m = { .fd = fd, .shown = shown };
+	struct image m = { .src = src };
 	struct ingest_pipeline p;
-	int rc = look_at_image(fd, shown, &m.size, &m.mtime, e);
+	int rc = look_at_image(src, &m.size, &m.mtime, e);
 
 	if (rc < 0)
 		return rc;
-	if (m.size == 0)
+	if (m.size == 0) {
 		return err_set(e, ERR_INVALID,
-		    "'%s': an image of 0 bytes, want at least 1", shown);
+		    "'%s': an image of 0 bytes, want at least 1", src->shown);
+	}
 	how.opts = opts != NULL ? opts : &none;
 	how.chunk_max = how.opts->chunk_size;
 	if (how.chunk_max == 0)

@@ -39,8 +39,7 @@ int ingest_pulse_check(struct ingest_pulse *p, struct err *e);
 
 /* A source read in order: a file, a device, a pipe, a socket, a terminal. */
 struct ingest_reader {
-	int fd;
-	const char *shown;
+	const struct ingest_source *src;
 	uint64_t at;       /* bytes read */
 	struct statx stat; /* when it was begun */
 	/* Called while there is nothing to read. */
@@ -49,7 +48,7 @@ struct ingest_reader {
 };
 
 int ingest_reader_init(
-    struct ingest_reader *r, int fd, const char *shown, struct err *e);
+    struct ingest_reader *r, const struct ingest_source *src, struct err *e);
 
 /*
  * Some bytes, at most n; *ret_got 0 at the end.  Waits without end, but idle

@@ -14,10 +14,10 @@
 #define MEMORY_REST (8 * MIB)
 
 /*
- * More slots than this per thread keep no core busier, but take caches from
- * what is worked on.
+ * Slots are worked on and retired in order: these let a thread or two be held
+ * up, by a file system that syncs, before the others have nothing to do.
  */
-#define SLOTS_PER_THREAD 2
+#define SLOTS_PER_THREAD 4
 
 /* Zeros are shown to be under way at least this often. */
 #define ZEROS_MAX 256
@@ -39,10 +39,11 @@ static size_t codec_memory(size_t chunk_max, int level)
 {
 	size_t most = 80 * MIB;
 
-	if (level >= 1 && level <= 4)
+	if (level >= 1 && level <= 4) {
 		most = MIB;
-	else if (level >= 5 && level <= 9)
+	} else if (level >= 5 && level <= 9) {
 		most = 11 * MIB;
+	}
 	return 2 * MIB + (18 * chunk_max < most ? 18 * chunk_max : most);
 }
 

@@ -36,19 +36,18 @@ int ingest_pulse_check(struct ingest_pulse *p, struct err *e)
 }
 
 int ingest_reader_init(
-    struct ingest_reader *r, int fd, const char *shown, struct err *e)
+    struct ingest_reader *r, const struct ingest_source *src, struct err *e)
 {
 	memset(r, 0, sizeof(*r));
-	r->fd = fd;
-	r->shown = shown;
-	return file_stat_fd(fd, &r->stat, shown, e);
+	r->src = src;
+	return file_stat_fd(src->fd, &r->stat, src->shown, e);
 }
 
 /* *ret_ready false: nothing to read yet. */
 static int wait_for_data(
     const struct ingest_reader *r, bool *ret_ready, struct err *e)
 {
-	struct pollfd fds = { .fd = r->fd, .events = POLLIN };
+	struct pollfd fds = { .fd = r->src->fd, .events = POLLIN };
 	int rc = 0;
 
 	if (S_ISREG(r->stat.stx_mode) || S_ISBLK(r->stat.stx_mode)) {
@@ -57,7 +56,7 @@ static int wait_for_data(
 	}
 	rc = sysio_poll(&fds, 1, WAIT_MS);
 	if (rc < 0 && errno != EINTR)
-		return err_sys(e, "wait for '%s'", r->shown);
+		return err_sys(e, "wait for '%s'", r->src->shown);
 	/* The other end's close, or an error, is for read to tell. */
 	*ret_ready = rc > 0;
 	return 0;
@@ -74,15 +73,16 @@ int ingest_reader_read(
 		if (rc < 0)
 			return rc;
 		if (ready)
-			got = sysio_read(r->fd, p, n);
+			got = sysio_read(r->src->fd, p, n);
 		if (got >= 0) {
 			r->at += (uint64_t)got;
 			*ret_got = (size_t)got;
 			return 0;
 		}
-		if (ready && errno != EINTR && errno != EAGAIN)
-			return err_sys(
-			    e, "read '%s' at offset %" PRIu64, r->shown, r->at);
+		if (ready && errno != EINTR && errno != EAGAIN) {
+			return err_sys(e, "read '%s' at offset %" PRIu64,
+			    r->src->shown, r->at);
+		}
 		rc = r->idle(r->ctx, e);
 		if (rc < 0)
 			return rc;
@@ -99,7 +99,7 @@ int ingest_reader_changed(
 		*ret = false;
 		return 0;
 	}
-	rc = file_stat_fd(r->fd, &now, r->shown, e);
+	rc = file_stat_fd(r->src->fd, &now, r->src->shown, e);
 	if (rc < 0)
 		return rc;
 	*ret = now.stx_size != r->stat.stx_size ||

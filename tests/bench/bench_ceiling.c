@@ -132,9 +132,10 @@ static double run_threads(struct bench *b, long n)
 	pthread_t threads[THREADS_MAX];
 	double start = now();
 
-	for (long i = 0; i < n; i++)
+	for (long i = 0; i < n; i++) {
 		if (pthread_create(&threads[i], NULL, run, b) != 0)
 			die("thread");
+	}
 	for (long i = 0; i < n; i++)
 		(void)pthread_join(threads[i], NULL);
 	return now() - start;
@@ -167,16 +168,17 @@ static long parse(struct bench *b, int argc, char **argv)
 	int c = 0;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 't')
+		if (c == 't') {
 			threads = number(optarg, 1, THREADS_MAX);
-		else if (c == 'l')
+		} else if (c == 'l') {
 			b->level = (int)number(optarg, 1, 19);
-		else if (c == 'p')
+		} else if (c == 'p') {
 			b->piece = (size_t)number(optarg, 1, 65536) << 10;
-		else if (c == 'z')
+		} else if (c == 'z') {
 			b->skip_zeros = true;
-		else
+		} else {
 			exit(2);
+		}
 	}
 	if (argc - optind != 1) {
 		(void)fprintf(stderr, "bench_ceiling: want one FILE\n");

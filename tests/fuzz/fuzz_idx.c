@@ -154,9 +154,10 @@ static void check_made(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size >= MADE_HEADER && data[0] == MADE)
+	if (size >= MADE_HEADER && data[0] == MADE) {
 		check_made(data, size);
-	else
+	} else {
 		check(data, size);
+	}
 	return 0;
 }

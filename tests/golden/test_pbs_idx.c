@@ -37,10 +37,11 @@ static size_t read_entries(
 	size_t end = 1;
 
 	assert_ok(idx_next(ix, out, ENTRIES_MAX, &n, &g->e), &g->e);
-	if (n > 0)
+	if (n > 0) {
 		assert_ok(idx_next(ix, &one, 1, &end, &g->e), &g->e);
-	else
+	} else {
 		end = 0;
+	}
 	assert_int_equal(end, 0);
 	for (size_t i = 0; i < n; i++) {
 		assert_ok(idx_read(ix, i, &one, 1, &g->e), &g->e);
@@ -63,10 +64,11 @@ static void check_info(const struct idx_info *x, const struct digest *computed,
 	digest_hex(&x->csum, text);
 	assert_string_equal(text, golden_str(want, "csum"));
 	assert_true(digest_equal(&x->csum, computed));
-	if (x->kind == IDX_FIXED)
+	if (x->kind == IDX_FIXED) {
 		assert_int_equal(x->chunk_size, golden_u64(want, "chunk-size"));
-	else
+	} else {
 		assert_int_equal(x->chunk_size, 0);
+	}
 }
 
 /* The content, chunk by chunk, has the SHA-256 that is described. */
@@ -154,10 +156,11 @@ static size_t count_distinct(void)
 	size_t n = 0;
 
 	qsort(seen.digests, seen.n, sizeof(seen.digests[0]), digest_qsort);
-	for (size_t i = 0; i < seen.n; i++)
+	for (size_t i = 0; i < seen.n; i++) {
 		if (i == 0 ||
 		    !digest_equal(&seen.digests[i - 1], &seen.digests[i]))
 			n++;
+	}
 	return n;
 }
 
@@ -238,17 +241,18 @@ static const struct {
 
 static const char *broken_text(const char *store)
 {
-	for (size_t i = 0; i < TEST_COUNT(broken); i++)
+	for (size_t i = 0; i < TEST_COUNT(broken); i++) {
 		if (strcmp(broken[i].store, store) == 0)
 			return broken[i].text;
+	}
 	return NULL;
 }
 
 /* Read whole, under this name. */
-static int read_index(struct golden *g, const char *path, const char *shown)
+static int read_index(struct golden *g, const char *file, const char *shown)
 {
 	struct idx *ix = NULL;
-	int rc = idx_open(g->dir.fd, path, shown, &ix, &g->e);
+	int rc = idx_open(g->dir.fd, file, shown, &ix, &g->e);
 
 	if (rc == 0)
 		rc = idx_check(ix, &g->e);
@@ -274,14 +278,15 @@ static void check_bad(
 		return;
 	}
 	/* Those with another defect have sound indexes. */
-	if (strcmp(store, "group-symlink") == 0)
+	if (strcmp(store, "group-symlink") == 0) {
 		(void)snprintf(name, sizeof(name),
 		    "pbs-bad/%s/.moved/2026-07-15T08:30:00Z/data.raw.didx",
 		    store);
-	else
+	} else {
 		(void)snprintf(name, sizeof(name),
 		    "pbs-bad/%s/vm/100/2026-07-15T08:30:00Z/data.raw.didx",
 		    store);
+	}
 	assert_ok(read_index(g, name, name), &g->e);
 }
 

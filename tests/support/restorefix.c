@@ -118,29 +118,30 @@ void restorefix_add(
 {
 	const struct ingest_opts opts = { .chunk_size = RESTOREFIX_CHUNK,
 		.threads = 1 };
+	struct ingest_source src = { .shown = "source" };
 	struct ingest_result r;
-	int fd = -1;
 	int rc = 0;
 
 	tmpdir_put(f->dir.fd, "source", p, n);
-	fd = openat(f->dir.fd, "source", O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
+	src.fd = openat(f->dir.fd, "source", O_RDONLY | O_CLOEXEC);
+	assert_true(src.fd >= 0);
 	switch (backup_file_kind(filename)) {
 	case BACKUP_FILE_FIDX:
-		rc = ingest_image(f->session, filename, fd, "source", &opts,
-		    &f->task, &r, &f->e);
+		rc = ingest_image(
+		    f->session, filename, &src, &opts, &f->task, &r, &f->e);
 		break;
 	case BACKUP_FILE_DIDX:
-		rc = ingest_stream(f->session, filename, fd, "source", 0, &opts,
-		    &f->task, &r, &f->e);
+		rc = ingest_stream(
+		    f->session, filename, &src, &opts, &f->task, &r, &f->e);
 		break;
 	case BACKUP_FILE_BLOB:
-		rc = ingest_conf(f->session, filename, fd, "source", &r, &f->e);
+		rc = ingest_conf(
+		    f->session, filename, &src, &f->task, &r, &f->e);
 		break;
 	case BACKUP_FILE_NONE:
 		break;
 	}
-	(void)close(fd);
+	(void)close(src.fd);
 	assert_ok(rc, &f->e);
 }
 

@@ -109,19 +109,21 @@ static int push(struct fixture *x)
 {
 	const struct ingest_opts opts = { .chunk_size = CHUNK, .threads = 1 };
 	struct ingestfix *f = x->f;
+	const struct ingest_source image = { x->image, "image", 0 };
+	const struct ingest_source stream = { x->stream, "stream", 0 };
 	struct ingest_result r = { .size = 0 };
 	int rc = ingest_image(
-	    f->s, "a.img.fidx", x->image, "image", &opts, &f->task, &r, &f->e);
+	    f->s, "a.img.fidx", &image, &opts, &f->task, &r, &f->e);
 
 	if (rc == 0) {
 		(void)lseek(x->stream, 0, SEEK_SET);
-		rc = ingest_stream(f->s, "b.raw.didx", x->stream, "stream", 0,
-		    &opts, &f->task, &r, &f->e);
+		rc = ingest_stream(
+		    f->s, "b.raw.didx", &stream, &opts, &f->task, &r, &f->e);
 	}
 	if (rc == 0) {
 		(void)lseek(x->stream, 0, SEEK_SET);
 		rc = ingest_conf(
-		    f->s, "c.conf.blob", x->stream, "small", &r, &f->e);
+		    f->s, "c.conf.blob", &stream, &f->task, &r, &f->e);
 	}
 	return rc;
 }
@@ -235,10 +237,11 @@ static uint64_t fail_each_allocation(struct fixture *x, void (*arm)(uint64_t n))
 		arm(n);
 		rc = push(x);
 		hit = failmalloc_off() > 0;
-		if (!hit)
+		if (!hit) {
 			assert_ok(rc, &x->f->e);
-		else if (rc < 0)
+		} else if (rc < 0) {
 			assert_int_equal(rc, ERR_NOMEM);
+		}
 		failed += rc < 0;
 		judge(x, rc);
 	}

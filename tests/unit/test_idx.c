@@ -246,13 +246,15 @@ static void reads_anywhere(void **state)
 			if (want > BATCH / 2)
 				want = BATCH / 2;
 			assert_ok(idx_read(w->ix, first, some, want, &e), &e);
-			for (size_t i = 0; i < want; i++)
+			for (size_t i = 0; i < want; i++) {
 				check_entry(
 				    idx_info(w->ix), first + i, &some[i]);
+			}
 			assert_ok(idx_next(w->ix, w->entries, 7, &n, &e), &e);
-			for (size_t i = 0; i < n; i++)
+			for (size_t i = 0; i < n; i++) {
 				check_entry(
 				    idx_info(w->ix), at + i, &w->entries[i]);
+			}
 			at += n;
 		}
 		assert_int_equal(at, 600);
@@ -302,7 +304,7 @@ static void finds_falling_ends(void **state)
 	size_t n = 0;
 	uint8_t *p = make_bytes(IDX_DYNAMIC, 30000, &size);
 
-	bytes_put_le64(p + IDX_HEADER_SIZE + 26214 * 40, 5);
+	bytes_put_le64(p + IDX_HEADER_SIZE + (size_t)26214 * 40, 5);
 	tmpdir_put(w->t.fd, "a.didx", p, size);
 	free(p);
 	open_index(w, "a.didx");

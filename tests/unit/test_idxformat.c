@@ -201,75 +201,75 @@ static void refuses_any_reserved_byte(void **state)
 }
 
 /* Rules 5 to 7. */
+static const struct {
+	uint64_t size;
+	uint64_t chunk_size;
+	uint64_t count;
+	const char *text; /* NULL: it is sound */
+} sizes[] = {
+	{ 1, 1, 1, NULL },
+	{ 1, 65536, 1, NULL },
+	{ 65535, 65536, 1, NULL },
+	{ 65536, 65536, 1, NULL },
+	{ 65537, 65536, 2, NULL },
+	{ 131072, 65536, 2, NULL },
+	{ 16 * MIB, 16 * MIB, 1, NULL },
+	{ 0, 65536, 1, "image of 0 bytes, want at least 1" },
+	{ 65536, 0, 1,
+	    "chunk size 0, want a power of two up to "
+	    "16777216" },
+	{ 65536, 65537, 1,
+	    "chunk size 65537, want a power of two up "
+	    "to 16777216" },
+	{ 65536, 3, 1,
+	    "chunk size 3, want a power of two up to "
+	    "16777216" },
+	{ 65536, 32 * MIB, 1,
+	    "chunk size 33554432, want a power of "
+	    "two up to 16777216" },
+	{ 65536, UINT64_C(1) << 63, 1,
+	    "chunk size 9223372036854775808, want a power of two up "
+	    "to 16777216" },
+	{ 65537, 65536, 1,
+	    "1 entries, want 2 for 65537 bytes in "
+	    "chunks of 65536" },
+	{ 65536, 65536, 2,
+	    "2 entries, want 1 for 65536 bytes in "
+	    "chunks of 65536" },
+	{ UINT64_C(1) << 63, 65536, 4,
+	    "4 entries, want 140737488355328 for 9223372036854775808 "
+	    "bytes in chunks of 65536" },
+	{ UINT64_MAX, 1, 1,
+	    "1 entries, want 18446744073709551615 for "
+	    "18446744073709551615 bytes in chunks of 1" },
+	{ UINT64_MAX, 2, 1,
+	    "1 entries, want 9223372036854775808 for "
+	    "18446744073709551615 bytes in chunks of 2" },
+	/* 32 times what it wants is 0 in 64 bits. */
+	{ UINT64_C(1) << 59, 1, 1,
+	    "1 entries, want 576460752303423488 for "
+	    "576460752303423488 bytes in chunks of 1" },
+};
+
 static void checks_size_and_chunk_size(void **state)
 {
-	static const struct {
-		uint64_t size;
-		uint64_t chunk_size;
-		uint64_t count;
-		const char *text; /* NULL: it is sound */
-	} cases[] = {
-		{ 1, 1, 1, NULL },
-		{ 1, 65536, 1, NULL },
-		{ 65535, 65536, 1, NULL },
-		{ 65536, 65536, 1, NULL },
-		{ 65537, 65536, 2, NULL },
-		{ 131072, 65536, 2, NULL },
-		{ 16 * MIB, 16 * MIB, 1, NULL },
-		{ 0, 65536, 1, "image of 0 bytes, want at least 1" },
-		{ 65536, 0, 1,
-		    "chunk size 0, want a power of two up to "
-		    "16777216" },
-		{ 65536, 65537, 1,
-		    "chunk size 65537, want a power of two up "
-		    "to 16777216" },
-		{ 65536, 3, 1,
-		    "chunk size 3, want a power of two up to "
-		    "16777216" },
-		{ 65536, 32 * MIB, 1,
-		    "chunk size 33554432, want a power of "
-		    "two up to 16777216" },
-		{ 65536, UINT64_C(1) << 63, 1,
-		    "chunk size 9223372036854775808, want a power of two up "
-		    "to 16777216" },
-		{ 65537, 65536, 1,
-		    "1 entries, want 2 for 65537 bytes in "
-		    "chunks of 65536" },
-		{ 65536, 65536, 2,
-		    "2 entries, want 1 for 65536 bytes in "
-		    "chunks of 65536" },
-		{ UINT64_C(1) << 63, 65536, 4,
-		    "4 entries, want 140737488355328 for 9223372036854775808 "
-		    "bytes in chunks of 65536" },
-		{ UINT64_MAX, 1, 1,
-		    "1 entries, want 18446744073709551615 for "
-		    "18446744073709551615 bytes in chunks of 1" },
-		{ UINT64_MAX, 2, 1,
-		    "1 entries, want 9223372036854775808 for "
-		    "18446744073709551615 bytes in chunks of 2" },
-		/* 32 times what it wants is 0 in 64 bits. */
-		{ UINT64_C(1) << 59, 1, 1,
-		    "1 entries, want 576460752303423488 for "
-		    "576460752303423488 bytes in chunks of 1" },
-	};
-
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
 		uint8_t h[IDX_HEADER_SIZE];
 		struct idx_info x = { .count = 0 };
 		struct err e = ERR_INIT;
 		int rc = 0;
 
-		make_fixed(h, cases[i].size, cases[i].chunk_size);
+		make_fixed(h, sizes[i].size, sizes[i].chunk_size);
 		rc = idx_header_decode(
-		    h, sizeof(h), 4096 + 32 * cases[i].count, &x, &e);
-		if (cases[i].text != NULL) {
-			assert_err(rc, &e, ERR_CORRUPT, cases[i].text);
-			assert_string_equal(e.msg, cases[i].text);
+		    h, sizeof(h), 4096 + 32 * sizes[i].count, &x, &e);
+		if (sizes[i].text != NULL) {
+			assert_err(rc, &e, ERR_CORRUPT, sizes[i].text);
+			assert_string_equal(e.msg, sizes[i].text);
 			continue;
 		}
 		assert_ok(rc, &e);
-		assert_int_equal(x.count, cases[i].count);
+		assert_int_equal(x.count, sizes[i].count);
 	}
 }
 
@@ -416,11 +416,12 @@ static void survives_random_headers(void **state)
 		struct idx_info x;
 		struct err e = ERR_INIT;
 
-		if (gen_below(&g, 2) == 0)
+		if (gen_below(&g, 2) == 0) {
 			make_fixed(h, gen_below(&g, 1 << 20),
 			    UINT64_C(1) << gen_below(&g, 26));
-		else
+		} else {
 			make_dynamic(h);
+		}
 		if (gen_below(&g, 2) == 0)
 			h[gen_below(&g, 100)] ^= (uint8_t)gen_below(&g, 256);
 		if (idx_header_decode(h, sizeof(h),

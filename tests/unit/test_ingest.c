@@ -62,10 +62,24 @@ static void plans_for_two_cores(void **state)
 	}
 }
 
+/* By the suffix, an image or a stream. */
+static int push(struct ingestfix *f, const char *filename, uint64_t size_hint,
+    const struct ingest_opts *opts, struct ingest_result *ret)
+{
+	const struct ingest_source src = { f->fd, "source", size_hint };
+	enum idx_kind kind = IDX_FIXED;
+
+	assert_true(idx_kind_of_name(filename, &kind));
+	return (kind == IDX_FIXED ? ingest_image : ingest_stream)(
+	    f->s, filename, &src, opts, &f->task, ret, &f->e);
+}
+
 static int push_conf(
     struct ingestfix *f, const char *filename, struct ingest_result *ret)
 {
-	return ingest_conf(f->s, filename, f->fd, "x.conf", ret, &f->e);
+	const struct ingest_source src = { f->fd, "x.conf", 0 };
+
+	return ingest_conf(f->s, filename, &src, &f->task, ret, &f->e);
 }
 
 /* The content of a blob that was committed, into f->got. */
@@ -219,20 +233,14 @@ static void reports_progress(void **state)
 	assert_int_equal(close(fd), 0);
 	f->task.ops = &ops;
 	f->task.ctx = &t;
-	assert_ok(ingest_image(f->s, "a.img.fidx", f->fd, "a", &small, &f->task,
-		      &r, &f->e),
-	    &f->e);
+	assert_ok(push(f, "a.img.fidx", 0, &small, &r), &f->e);
 	check_told(&t, 300 * CHUNK, 300, 3);
 	t = (struct told){ .phase = "push b.x.img", .total = 300 * CHUNK };
-	assert_ok(ingest_image(f->s, "b.x.img.fidx", f->fd, "b", &small,
-		      &f->task, &r, &f->e),
-	    &f->e);
+	assert_ok(push(f, "b.x.img.fidx", 0, &small, &r), &f->e);
 	check_told(&t, 300 * CHUNK, 300, 0);
 	t = (struct told){ .phase = "push c.raw", .total = 12345 };
 	(void)lseek(f->fd, 0, SEEK_SET);
-	assert_ok(ingest_stream(f->s, "c.raw.didx", f->fd, "c", 12345, &small,
-		      &f->task, &r, &f->e),
-	    &f->e);
+	assert_ok(push(f, "c.raw.didx", 12345, &small, &r), &f->e);
 	assert_false(t.fell || t.odd);
 	assert_int_equal(t.done, 300 * CHUNK);
 	assert_int_equal(t.counts[0], r.chunks);
@@ -249,9 +257,7 @@ static void has_defaults(void **state)
 	f->own = calloc(1, 5 << 20);
 	assert_non_null(f->own);
 	ingestfix_source(f, f->own, 5 << 20);
-	assert_ok(ingest_image(f->s, "a.img.fidx", f->fd, "a", NULL, &f->task,
-		      &r, &f->e),
-	    &f->e);
+	assert_ok(push(f, "a.img.fidx", 0, NULL, &r), &f->e);
 	assert_int_equal(r.chunks, 5);
 	assert_ok(
 	    idx_open(session_dir_fd(f->s), "a.img.tmp_fidx", "a", &ix, &f->e),
@@ -260,9 +266,7 @@ static void has_defaults(void **state)
 	assert_memory_equal(idx_info(ix)->csum.b, r.csum.b, DIGEST_SIZE);
 	idx_close(ix);
 	(void)lseek(f->fd, 0, SEEK_SET);
-	assert_ok(ingest_stream(f->s, "b.raw.didx", f->fd, "b", 0, NULL,
-		      &f->task, &r, &f->e),
-	    &f->e);
+	assert_ok(push(f, "b.raw.didx", 0, NULL, &r), &f->e);
 	assert_int_equal(r.size, 5 << 20);
 	assert_in_range(r.chunks, 2, 20); /* of 256 KiB to 4 MiB */
 }
@@ -285,18 +289,14 @@ static void writes_nothing_in_a_dry_run(void **state)
 	ingestfix_abort(f);
 	assert_ok(ingestfix_open(f, true), &f->e);
 	fault_install();
-	assert_ok(ingest_image(f->s, "a.img.fidx", f->fd, "a", &small, &f->task,
-		      &dry, &f->e),
-	    &f->e);
+	assert_ok(push(f, "a.img.fidx", 0, &small, &dry), &f->e);
 	assert_int_equal(fault_count(FAULT_CHANGES), 0);
 	fault_uninstall();
 	session_stats(f->s, &stats);
 	assert_int_equal(stats.new_chunks, 9);
 	ingestfix_abort(f);
 	assert_ok(ingestfix_open(f, false), &f->e);
-	assert_ok(ingest_image(f->s, "a.img.fidx", f->fd, "a", &small, &f->task,
-		      &wet, &f->e),
-	    &f->e);
+	assert_ok(push(f, "a.img.fidx", 0, &small, &wet), &f->e);
 	assert_int_equal(dry.size, wet.size);
 	assert_int_equal(dry.chunks, wet.chunks);
 	assert_memory_equal(dry.csum.b, wet.csum.b, DIGEST_SIZE);

@@ -26,10 +26,17 @@ static uint8_t *make_bytes(struct ingestfix *f, size_t n)
 	return f->own;
 }
 
+static int push_as(struct ingestfix *f, const struct ingest_opts *opts,
+    struct ingest_result *ret)
+{
+	const struct ingest_source src = { f->fd, "disk", 0 };
+
+	return ingest_image(f->s, NAME, &src, opts, &f->task, ret, &f->e);
+}
+
 static int push(struct ingestfix *f, struct ingest_result *ret)
 {
-	return ingest_image(
-	    f->s, NAME, f->fd, "disk", &small, &f->task, ret, &f->e);
+	return push_as(f, &small, ret);
 }
 
 /* A new session, in which `push` can be done again. */
@@ -226,9 +233,7 @@ static void takes_giants(void **state)
 	if (ftruncate(f->fd, tib) < 0)
 		skip();
 	assert_int_equal(pwrite(f->fd, "tail", 4, tib - 4), 4);
-	assert_ok(
-	    ingest_image(f->s, NAME, f->fd, "disk", &opts, &f->task, &r, &f->e),
-	    &f->e);
+	assert_ok(push_as(f, &opts, &r), &f->e);
 	assert_int_equal(r.size, tib);
 	assert_int_equal(r.chunks, 1 << 18);
 	assert_true(r.hole_bytes >= (uint64_t)tib - (1 << 20));
@@ -245,8 +250,8 @@ static void takes_giants(void **state)
 /* A lseek that answers as ctx has it, for SEEK_DATA and SEEK_HOLE. */
 struct lie {
 	int64_t data;
-	int data_error;
 	int64_t hole;
+	int data_error;
 	int hole_error;
 };
 
@@ -267,11 +272,11 @@ static void reads_all_if_in_doubt(void **state)
 	static const struct run runs[] = { { CHUNK, CHUNK },
 		{ 5 * CHUNK, CHUNK } };
 	static const struct lie lies[] = {
-		{ -1, EINVAL, -1, EINVAL },
-		{ -1, EOPNOTSUPP, 0, 0 },
-		{ 0, 0, -1, EINVAL },
+		{ -1, -1, EINVAL, EINVAL },
+		{ -1, 0, EOPNOTSUPP, 0 },
+		{ 0, -1, 0, EINVAL },
 		{ 0, 0, 0, 0 },
-		{ 0, 0, INT64_MAX, 0 },
+		{ 0, INT64_MAX, 0, 0 },
 	};
 	struct ingestfix *f = *state;
 
@@ -488,9 +493,8 @@ static void refuses_what_is_no_image(void **state)
 	assert_err(push(f, &r), &f->e, ERR_INVALID,
 	    "'disk': an image of 0 bytes, want at least 1");
 	ingestfix_source(f, "x", 1);
-	assert_err(
-	    ingest_image(f->s, NAME, f->fd, "disk", &odd, &f->task, &r, &f->e),
-	    &f->e, ERR_INVALID, "chunk size 65537, want a power of two");
+	assert_err(push_as(f, &odd, &r), &f->e, ERR_INVALID,
+	    "chunk size 65537, want a power of two");
 	(void)close(f->fd);
 	f->fd = dup(f->dir.fd);
 	assert_err(push(f, &r), &f->e, ERR_INVALID,

@@ -31,10 +31,17 @@ static uint8_t *make_bytes(struct ingestfix *f, enum gen_kind kind, size_t n)
 	return f->own;
 }
 
+static int push_as(struct ingestfix *f, const struct ingest_opts *opts,
+    struct ingest_result *ret)
+{
+	const struct ingest_source src = { f->fd, "db", 0 };
+
+	return ingest_stream(f->s, NAME, &src, opts, &f->task, ret, &f->e);
+}
+
 static int push(struct ingestfix *f, struct ingest_result *ret)
 {
-	return ingest_stream(
-	    f->s, NAME, f->fd, "db", 0, &small, &f->task, ret, &f->e);
+	return push_as(f, &small, ret);
 }
 
 static void again(struct ingestfix *f)
@@ -200,12 +207,13 @@ static void start_writer(struct ingestfix *f, struct writer *w, bool socket)
 
 	if (f->fd >= 0)
 		(void)close(f->fd);
-	if (socket)
+	if (socket) {
 		assert_int_equal(
 		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends),
 		    0);
-	else
+	} else {
 		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	}
 	f->fd = ends[0];
 	w->fd = ends[1];
 	assert_int_equal(pthread_create(&w->thread, NULL, write_pieces, w), 0);
@@ -274,7 +282,7 @@ static void pass_time(void *ctx, struct fault_event *ev)
 	if (ev->call == FAULT_UTIMENSAT)
 		atomic_fetch_add(&p->touches, 1);
 	if (ev->call == FAULT_CLOCK_GETTIME && ev->flags == CLOCK_BOOTTIME)
-		ts->tv_sec += 60 * atomic_load(&p->minutes);
+		ts->tv_sec += (time_t)60 * atomic_load(&p->minutes);
 }
 
 /* A pipe that pauses for minutes: the registration stays fresh. */
@@ -415,9 +423,8 @@ static void refuses_a_bad_chunk_size(void **state)
 	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
 		struct ingest_opts opts = { .chunk_size = sizes[i] };
 
-		assert_err(ingest_stream(f->s, NAME, f->fd, "db", 0, &opts,
-			       &f->task, &r, &f->e),
-		    &f->e, ERR_INVALID, "want a power of two");
+		assert_err(push_as(f, &opts, &r), &f->e, ERR_INVALID,
+		    "want a power of two");
 	}
 }
 
