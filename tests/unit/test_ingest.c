@@ -168,6 +168,22 @@ static void tells_errors_of_small_files(void **state)
 	assert_err(rc, &f->e, ERR_SYS, "read 'x.conf' at offset 3: ");
 }
 
+/* Told to stop while it waits for a pipe that nobody writes to. */
+static void stops_while_it_waits(void **state)
+{
+	struct ingestfix *f = *state;
+	struct ingest_result r = { .size = 0 };
+	int ends[2];
+	int rc = 0;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	f->fd = ends[0];
+	atomic_store(&f->task.stop, 2);
+	rc = push_conf(f, "x.conf.blob", &r);
+	assert_int_equal(close(ends[1]), 0);
+	assert_err(rc, &f->e, ERR_CANCELLED, "");
+}
+
 /* What a task was told. */
 struct told {
 	const char *phase;
@@ -310,6 +326,7 @@ int main(void)
 		INGESTFIX_TEST(keeps_small_files),
 		INGESTFIX_TEST(limits_small_files),
 		INGESTFIX_TEST(tells_errors_of_small_files),
+		INGESTFIX_TEST(stops_while_it_waits),
 		INGESTFIX_TEST(reports_progress),
 		INGESTFIX_TEST(has_defaults),
 		INGESTFIX_TEST(writes_nothing_in_a_dry_run),
