@@ -89,12 +89,14 @@ static int mark_range(struct gc_run *run, struct range *r, struct err *e)
 	mark_release(&run->mark);
 	livepass_begin(run->live, &r->lo);
 	run->pass_from = share(&r->lo);
+	/* The passes behind the first read the same and would say the same. */
+	run->findings.quiet = run->passes > 0;
 	rc = mark_run(
 	    run->ds, &opts, &sink, &run->findings, run->task, &run->mark, e);
+	run->findings.quiet = false;
+	run->passes++;
 	if (rc == 0)
 		rc = gc_check_findings(run, e);
-	/* The next passes read the same and would say the same. */
-	run->findings.quiet = true;
 	if (rc < 0)
 		return rc;
 	livepass_end(run->live, &r->hi, &r->is_end);

@@ -190,10 +190,11 @@ static bool at_call(uint64_t n, void (*act)(struct race *r),
 
 	begin(&r);
 	rc = run_push(&r);
-	if (rc < 0)
+	if (rc < 0) {
 		t->withdrawn++;
-	else
+	} else {
 		t->done++;
+	}
 	assert_true(r.listings > 0 || rc < 0);
 	assert_false(rc == 0 && r.unprotected);
 	assert_ok(pushfix_check(r.f->ds, &c, &e), &e);
@@ -231,9 +232,10 @@ static void remove_base(struct race *r)
 static void check_base(struct race *r, int rc)
 {
 	(void)r;
-	if (rc < 0)
+	if (rc < 0) {
 		assert_true(
 		    r->f->e.code == ERR_BUSY || r->f->e.code == ERR_NOTFOUND);
+	}
 }
 
 static void test_base_pruned(void **state)
@@ -385,10 +387,11 @@ static void check_damage(struct race *r, int rc)
 	assert_ok(damage_read(r->f->ds, &d, &r->f->e), &r->f->e);
 	n = damage_count(d);
 	damage_free(d);
-	if (rc < 0)
+	if (rc < 0) {
 		assert_int_equal(r->f->e.code, ERR_BUSY);
-	else if (r->acted && !r->visible_then)
+	} else if (r->acted && !r->visible_then) {
 		assert_int_equal(n, 0);
+	}
 }
 
 static void test_damaged(void **state)
