@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "datastore/damage.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -150,17 +151,19 @@ static int merge(struct events *list, const struct numbered *v, size_t n,
 	while (i < list->n || j < n) {
 		int c = 0;
 
-		if (i == list->n)
+		if (i == list->n) {
 			c = 1;
-		else if (j == n)
+		} else if (j == n) {
 			c = -1;
-		else
+		} else {
 			c = digest_compare(
 			    &list->items[i].digest, &v[j].event.digest);
-		if (c < 0)
+		}
+		if (c < 0) {
 			put_event(&merged, &list->items[i], healed_too);
-		else
+		} else {
 			put_event(&merged, &v[j].event, healed_too);
+		}
 		i += c <= 0;
 		j += c >= 0;
 	}
@@ -238,10 +241,11 @@ static int check_end(
 	if (rc < 0)
 		return rc;
 	*ret = st.stx_size <= at;
-	if (!*ret && r->end_at == at + 1)
+	if (!*ret && r->end_at == at + 1) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' ends at offset %" PRIu64 " of %" PRIu64, shown, at,
 		    (uint64_t)st.stx_size);
+	}
 	r->end_at = at + 1;
 	return 0;
 }
@@ -471,6 +475,7 @@ size_t damage_count(const struct damage *d)
 const struct digest *damage_at(
     const struct damage *d, size_t i, enum damage_state *ret_state)
 {
+	assert(i < d->list.n && d->list.items != NULL);
 	*ret_state = d->list.items[i].state;
 	return &d->list.items[i].digest;
 }
@@ -519,6 +524,19 @@ int damage_append(struct datastore *ds, const struct digest *digest,
 	return damage_append_all(ds, digest, 1, state, e);
 }
 
+static int list_text(const struct damage *d, struct buf *out, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < d->list.n; i++) {
+		const struct event *event = &d->list.items[i];
+
+		rc =
+		    add_line(out, &event->digest, event->state, event->time, e);
+	}
+	return rc;
+}
+
 /* Under the lock of the file: nobody appends between reading and replacing. */
 static int compact_locked(
     struct datastore *ds, int dirfd, const char *shown, struct err *e)
@@ -527,12 +545,10 @@ static int compact_locked(
 	struct buf text = BUF_INIT;
 	int rc = damage_read(ds, &d, e);
 
-	for (size_t i = 0; rc == 0 && i < damage_count(d); i++) {
-		const struct event *event = &d->list.items[i];
-
-		rc = add_line(
-		    &text, &event->digest, event->state, event->time, e);
-	}
+	if (rc < 0)
+		return rc;
+	assert(d != NULL);
+	rc = list_text(d, &text, e);
 	if (rc == 0) {
 		rc = file_replace_at(dirfd, DAMAGED_NAME, text.data, text.len,
 		    &ds->owner, shown, e);

@@ -37,14 +37,14 @@ void damage_free(struct damage *d);
 /* Read what was appended (or the whole file anew, if it was replaced) and
  * hand each digest that became damaged since to fn. */
 int damage_refresh(struct datastore *ds, struct damage *d,
-    int (*fn)(void *ctx, const struct digest *digest, struct err *e),
-    void *ctx, struct err *e);
+    int (*fn)(void *ctx, const struct digest *digest, struct err *e), void *ctx,
+    struct err *e);
 
 bool damage_contains(const struct damage *d, const struct digest *digest);
 size_t damage_count(const struct damage *d); /* damaged now, healed not */
 /* The i-th of damage_count, sorted by digest, with its state. */
-const struct digest *damage_at(const struct damage *d, size_t i,
-    enum damage_state *ret_state);
+const struct digest *damage_at(
+    const struct damage *d, size_t i, enum damage_state *ret_state);
 
 /*
  * Append, durably; fails where .cairn is missing (datastore_ensure_cairn

@@ -60,7 +60,6 @@ void locks_gc_retract(struct datastore *ds);
  * Who runs GC, as text: "host web1, pid 42, since 2026-11-30T12:00:00Z", or
  * "unknown" where .cairn/gc.running does not tell.  Returns out.
  */
-const char *locks_gc_holder(const struct datastore *ds, char *out,
-    size_t size);
+const char *locks_gc_holder(const struct datastore *ds, char *out, size_t size);
 
 #endif

@@ -31,7 +31,7 @@ int probe_clock(int dirfd, const char *name, filetime *ret_now,
  * and try it in a child process that opens the file itself.  ERR_REFUSED if
  * the child gets it.
  */
-int probe_locks(int dirfd, const char *lock_name, const char *shown,
-    struct err *e);
+int probe_locks(
+    int dirfd, const char *lock_name, const char *shown, struct err *e);
 
 #endif

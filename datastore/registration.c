@@ -176,9 +176,10 @@ static int make_text(struct registration *r, const char *command,
 	backup_group_path(group, path);
 	buf_reset(&r->text);
 	rc = fixed_fields(&r->text, command, path, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = buf_append_fmt(
 		    &r->text, e, ",\"%s\":", REGISTRATION_KEY_SNAPSHOT);
+	}
 	if (rc < 0)
 		return rc;
 	r->snapshot_at = r->text.len;
@@ -304,9 +305,10 @@ static int fill(struct registration *r, const char *tmp, const char *command,
 		rc = file_clock(r, &r->start, e);
 	if (rc == 0)
 		rc = make_text(r, command, group, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = file_pwrite_fully(
 		    r->fd, r->text.data, r->text.len, 0, r->shown, e);
+	}
 	/*
 	 * After a power cut an empty one would say nothing of whose it was,
 	 * and hold GC back until it is a day old.

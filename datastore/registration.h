@@ -37,7 +37,7 @@ struct registration_info {
 	char boot_id[DATASTORE_ID_SIZE];
 	int64_t pid;
 	char command[128];
-	char group[BACKUP_PATH_SIZE];	 /* directory below the root */
+	char group[BACKUP_PATH_SIZE];    /* directory below the root */
 	char snapshot[BACKUP_PATH_SIZE]; /* directory below the root, or "" */
 	filetime start;
 	bool live;
@@ -45,17 +45,16 @@ struct registration_info {
 };
 
 /* The name and the id by which this machine is known in `.cairn`. */
-void registration_this_machine(char host[REGISTRATION_HOST_SIZE],
-    char machine_id[DATASTORE_ID_SIZE]);
+void registration_this_machine(
+    char host[REGISTRATION_HOST_SIZE], char machine_id[DATASTORE_ID_SIZE]);
 
 /* command: what is run, for people ("push"). */
 int registration_new(struct datastore *ds, const char *command,
-    const struct backup_group *group, struct registration **ret,
-    struct err *e);
+    const struct backup_group *group, struct registration **ret, struct err *e);
 
 /* Name the snapshot directory, before it is made. */
-int registration_set_snapshot(struct registration *r,
-    const struct backup_snapshot *s, struct err *e);
+int registration_set_snapshot(
+    struct registration *r, const struct backup_snapshot *s, struct err *e);
 
 /*
  * Touch the registration, read its time back, lower `start` if that is
@@ -83,8 +82,8 @@ void registration_abandon(struct registration *r);
 
 /* Who that is, for people: "push of host/a (host web1, pid 42)". */
 #define REGISTRATION_TEXT_SIZE 512
-const char *registration_text(const struct registration_info *info,
-    char out[REGISTRATION_TEXT_SIZE]);
+const char *registration_text(
+    const struct registration_info *info, char out[REGISTRATION_TEXT_SIZE]);
 
 /*
  * All registrations, the dead too.  Entries that vanish are passed over; one
@@ -95,8 +94,8 @@ struct registration_list {
 	size_t n;
 };
 /* ret is filled on success only, and then to be released. */
-int registration_list(struct datastore *ds, struct registration_list *ret,
-    struct err *e);
+int registration_list(
+    struct datastore *ds, struct registration_list *ret, struct err *e);
 void registration_list_release(struct registration_list *l);
 
 /*
@@ -105,15 +104,14 @@ void registration_list_release(struct registration_list *l);
  * then unlinks it.  *ret_done false: it is not dead, or gone.
  */
 int registration_bury(struct datastore *ds, const char *uuid,
-    int (*fn)(void *ctx, const struct registration_info *info,
-	struct err *e),
+    int (*fn)(void *ctx, const struct registration_info *info, struct err *e),
     void *ctx, bool *ret_done, struct err *e);
 
 /*
  * Remove what sessions left that died before their registration had its name
  * (`.UUID.tmp`): those that are dead by the rule above.
  */
-int registration_bury_unborn(struct datastore *ds, size_t *ret_n,
-    struct err *e);
+int registration_bury_unborn(
+    struct datastore *ds, size_t *ret_n, struct err *e);
 
 #endif

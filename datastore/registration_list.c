@@ -22,7 +22,7 @@
 #include "datastore/registration_internal.h"
 
 /* A registration of another machine is dead when it was not touched for: */
-#define FOREIGN_DEAD_NS (24 * 3600 * CLOCK_NS_PER_S)
+#define FOREIGN_DEAD_NS (24LL * 3600 * CLOCK_NS_PER_S)
 
 #define READ_TRIES 16
 #define UUID_LEN (DATASTORE_ID_SIZE - 1)
@@ -41,7 +41,7 @@ static int sessions_open(
     struct datastore *ds, struct sessions *ret, struct err *e)
 {
 	char host[REGISTRATION_HOST_SIZE];
-	struct sessions s = { .ds = ds, .fd = -1 };
+	struct sessions s = { .ds = ds, .fd = -1, .machine = "" };
 	bool found = false;
 
 	registration_this_machine(host, s.machine);
@@ -187,26 +187,32 @@ static int decode(
 	struct js *doc = NULL;
 	int rc = js_parse(text->data, text->len, &doc, e);
 
-	if (rc == 0)
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_MACHINE, info->machine_id,
 		    sizeof(info->machine_id), e);
-	if (rc == 0)
+	}
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_HOST, info->host,
 		    sizeof(info->host), e);
-	if (rc == 0)
+	}
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_BOOT, info->boot_id,
 		    sizeof(info->boot_id), e);
+	}
 	if (rc == 0)
 		rc = js_get_i64(doc, REGISTRATION_KEY_PID, &info->pid, NULL, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_COMMAND, info->command,
 		    sizeof(info->command), e);
-	if (rc == 0)
+	}
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_GROUP, info->group,
 		    sizeof(info->group), e);
-	if (rc == 0)
+	}
+	if (rc == 0) {
 		rc = get_field(doc, REGISTRATION_KEY_SNAPSHOT, info->snapshot,
 		    sizeof(info->snapshot), e);
+	}
 	if (rc == 0)
 		rc = get_start(doc, &info->start, e);
 	js_free(doc);
@@ -304,7 +310,7 @@ static int is_locked(int fd, bool *ret, const char *shown, struct err *e)
 static int look_at(struct sessions *s, int fd, struct registration_info *info,
     bool *ret_gone, const char *shown, struct err *e)
 {
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	bool locked = false;
 	bool dead = false;
 	int rc = is_locked(fd, &locked, shown, e);
@@ -436,7 +442,7 @@ static int take_dead(struct sessions *s, const char *name,
     struct registration_info *info, int *ret_fd, struct err *e)
 {
 	struct flock l = REGISTRATION_LOCK(F_WRLCK);
-	struct statx st;
+	struct statx st = { .stx_mask = 0 };
 	char shown[CAIRNDIR_SHOWN];
 	bool dead = false;
 	int fd = sysio_openat(s->fd, name,
@@ -497,10 +503,11 @@ static int bury(struct sessions *s, const char *name,
 		done = rc == 0;
 	}
 	file_close(&fd);
-	if (rc < 0)
+	if (rc < 0) {
 		*e = why;
-	else
+	} else {
 		*ret_done = done;
+	}
 	return rc;
 }
 
@@ -515,10 +522,11 @@ int registration_bury(struct datastore *ds, const char *uuid,
 	rc = sessions_open(ds, &s, e);
 	if (rc < 0)
 		return rc;
-	if (s.fd < 0)
+	if (s.fd < 0) {
 		*ret_done = false;
-	else
+	} else {
 		rc = bury(&s, uuid, fn, ctx, ret_done, e);
+	}
 	sessions_close(&s);
 	return rc;
 }

@@ -388,10 +388,11 @@ int session_open(struct datastore *ds, const struct session_opts *opts,
 	if (s == NULL)
 		return e->code;
 	rc = open_any(s, e);
-	if (rc < 0)
+	if (rc < 0) {
 		session_abort(s);
-	else
+	} else {
 		*ret = s;
+	}
 	return rc;
 }
 

@@ -40,7 +40,7 @@ struct session;
 
 struct session_opts {
 	struct backup_group group;
-	int64_t time;	     /* 0: now, or the next second that is free */
+	int64_t time;        /* 0: now, or the next second that is free */
 	const char *command; /* for the registration */
 	const char *notes;   /* NULL: none */
 	enum sync_level sync_level;
@@ -54,8 +54,8 @@ struct session_opts {
 	 * digest?  Asked at the end for each digest that was found damaged
 	 * meanwhile.  NULL only where no index files are added.
 	 */
-	int (*references)(int fd, const char *filename,
-	    const struct digest *d, bool *ret, struct err *e);
+	int (*references)(int fd, const char *filename, const struct digest *d,
+	    bool *ret, struct err *e);
 };
 
 enum session_put {
@@ -64,11 +64,11 @@ enum session_put {
 };
 
 struct session_stats {
-	uint64_t chunks;	/* put */
+	uint64_t chunks; /* put */
 	uint64_t new_chunks;
-	uint64_t bytes;		/* plain bytes put */
-	uint64_t new_bytes;	/* plain bytes of new ones */
-	uint64_t stored_bytes;	/* file sizes of new ones */
+	uint64_t bytes;        /* plain bytes put */
+	uint64_t new_bytes;    /* plain bytes of new ones */
+	uint64_t stored_bytes; /* file sizes of new ones */
 };
 
 /*
@@ -103,8 +103,8 @@ bool session_may_reference(const struct session *s, const struct digest *d);
  * An index file of the base whose digests are referenced: at the end it must
  * still be the very file (device, inode) under its name.
  */
-int session_use_base_file(struct session *s, const char *filename, int fd,
-    struct err *e);
+int session_use_base_file(
+    struct session *s, const char *filename, int fd, struct err *e);
 
 /*
  * A finished temporary file of the directory becomes `filename` at the end:
@@ -116,8 +116,8 @@ int session_add_file(struct session *s, const char *tmp_name,
     struct err *e);
 
 /* A blob: encoded, written under a temporary name, added. */
-int session_add_blob(struct session *s, const char *filename,
-    const void *plain, size_t n, struct err *e);
+int session_add_blob(struct session *s, const char *filename, const void *plain,
+    size_t n, struct err *e);
 
 /* At least once a minute while nothing is put: registration_beat, min-free. */
 int session_beat(struct session *s, struct err *e);

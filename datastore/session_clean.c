@@ -122,10 +122,11 @@ void session_release(struct session *s, bool leave)
 	 * And after byte 0: held without a live registration it means to GC a
 	 * session that it can not see, and ends the run.
 	 */
-	if (leave)
+	if (leave) {
 		registration_abandon(s->registration);
-	else
+	} else {
 		registration_free(s->registration);
+	}
 	release_memory(s);
 }
 
@@ -243,9 +244,10 @@ static int clean_named(struct cleaning *c, const struct registration_info *info,
 		rc = snapshot_hold(c->ds, s, LOCK_EXCLUSIVE, &hold, &why);
 	if (rc == ERR_NOTFOUND)
 		rc = 0;
-	if (rc == 0)
+	if (rc == 0) {
 		rc = locks_wait_shared(
 		    c->ds, LOCK_BYTE_TREE, "cleaning", c->task, &why);
+	}
 	if (rc < 0)
 		goto out;
 	if (hold.fd >= 0)
@@ -310,9 +312,10 @@ int session_clean_dead(
 		rc = registration_bury(
 		    ds, info->uuid, clean_one, &c, &done, &why);
 		cleaned += rc == 0 && done;
-		if (rc < 0)
+		if (rc < 0) {
 			rc = forgive(
 			    &c, registration_text(info, who), rc, &why, e);
+		}
 	}
 	registration_list_release(&list);
 	if (rc == 0) {

@@ -120,10 +120,11 @@ static int write_new(const struct session *s, const char *name, const void *p,
 	(void)session_shown(s, name, shown);
 	if (fd < 0)
 		return err_sys(e, "make '%s'", shown);
-	if (owner->change && sysio_fchown(fd, owner->uid, owner->gid) < 0)
+	if (owner->change && sysio_fchown(fd, owner->uid, owner->gid) < 0) {
 		rc = err_sys(e, "change the owner of '%s'", shown);
-	else if (sysio_fchmod(fd, FILE_MODE) < 0)
+	} else if (sysio_fchmod(fd, FILE_MODE) < 0) {
 		rc = err_sys(e, "change the mode of '%s'", shown);
+	}
 	if (rc == 0)
 		rc = file_write_fully(fd, p, n, shown, e);
 	if (sysio_close(fd) < 0 && errno != EINTR && rc == 0)
@@ -237,9 +238,10 @@ int session_use_base_file(
 	bool found = false;
 	int rc = 0;
 
-	if (s->base_fd < 0)
+	if (s->base_fd < 0) {
 		return err_set(e, ERR_INVALID,
 		    "'%s': the session was opened without a base", filename);
+	}
 	rc = file_stat_fd(fd, &here, filename, e);
 	if (rc == 0) {
 		rc = file_stat_at(
@@ -443,9 +445,10 @@ static int publish(struct session *s, const struct buf *manifest, struct err *e)
 		rc = damage_refresh(s->ds, s->damage, check_damaged, s, e);
 	if (rc == 0)
 		rc = registration_check(s->registration, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = write_new(
 		    s, MANIFEST_TMP, manifest->data, manifest->len, e);
+	}
 	if (rc == 0)
 		rc = sync_file(s, MANIFEST_TMP, e);
 	if (rc == 0)
@@ -502,9 +505,10 @@ int session_commit(struct session *s, struct err *e)
 
 	if (!s->opts.dry_run)
 		rc = commit(s, e);
-	if (rc < 0)
+	if (rc < 0) {
 		session_abort(s);
-	else
+	} else {
 		session_release(s, false);
+	}
 	return rc;
 }

@@ -80,7 +80,7 @@ static int note_healed(struct session *s, const struct digest *d, struct err *e)
 	return rc;
 }
 
-/* raw: the chunk's file.  *ret_new: it is ours now. */
+/* raw: the chunk's file.  *ret_new: it is ours now, or would be. */
 static int insert(struct session *s, const struct digest *d,
     const struct buf *raw, bool known_bad, bool *ret_new, struct err *e)
 {
@@ -89,8 +89,12 @@ static int insert(struct session *s, const struct digest *d,
 		.known_bad = known_bad,
 	};
 	enum store_inserted what = STORE_HIT;
-	int rc = look_at_space(s, e);
+	int rc = 0;
 
+	*ret_new = s->opts.dry_run;
+	if (s->opts.dry_run)
+		return 0;
+	rc = look_at_space(s, e);
 	/* Compressing takes its time; the clock is looked at again. */
 	if (rc == 0)
 		rc = registration_beat(s->registration, e);
@@ -104,27 +108,20 @@ static int insert(struct session *s, const struct digest *d,
 	return rc;
 }
 
-/* Is it there?  A digest on the damage list is not, whatever there is. */
-static int look_up(struct session *s, const struct digest *d, bool known_bad,
-    bool *ret_hit, struct err *e)
+/* Is it there?  Before each touch, first the file clock (I3). */
+static int look_up_touch(
+    struct session *s, const struct digest *d, bool *ret_hit, struct err *e)
 {
-	int rc = 0;
+	int rc = registration_beat(s->registration, e);
 
-	*ret_hit = false;
-	if (known_bad)
-		return 0;
-	/* Before each touch, first the file clock (I3). */
-	rc = registration_beat(s->registration, e);
-	if (rc == 0)
-		rc = store_reuse(s->ds->store, d, ret_hit, e);
-	return rc;
+	return rc < 0 ? rc : store_reuse(s->ds->store, d, ret_hit, e);
 }
 
 /* The same in a dry run: a look, and memory of what would be there by now. */
 static int look_up_dry(struct session *s, const struct digest *d,
     bool known_bad, bool *ret_hit, struct err *e)
 {
-	struct store_entry entry;
+	struct store_entry entry = { .kind = STORE_OTHER };
 	bool found = false;
 	bool added = false;
 	int rc = store_stat(s->ds->store, d, &entry, &found, e);
@@ -143,33 +140,25 @@ static int look_up_dry(struct session *s, const struct digest *d,
 	return rc;
 }
 
-static int put(struct session *s, struct codec *codec, struct buf *scratch,
-    const struct digest *d, const void *plain, size_t n, bool *ret_new,
-    struct err *e)
+/* A digest on the damage list is not there, whatever there is (I2). */
+static int look_up(struct session *s, const struct digest *d,
+    bool *ret_known_bad, bool *ret_hit, struct err *e)
 {
-	bool known_bad = is_known_bad(s, d);
-	bool hit = false;
-	int rc = s->opts.dry_run ? look_up_dry(s, d, known_bad, &hit, e)
-				 : look_up(s, d, known_bad, &hit, e);
-
-	*ret_new = false;
-	if (rc < 0 || hit)
-		return rc;
-	rc = blob_encode(codec, s->opts.level, plain, n, scratch, e);
-	if (rc < 0)
-		return rc;
-	if (s->opts.dry_run) {
-		*ret_new = true;
-		return 0;
-	}
-	return insert(s, d, scratch, known_bad, ret_new, e);
+	*ret_known_bad = is_known_bad(s, d);
+	*ret_hit = false;
+	if (s->opts.dry_run)
+		return look_up_dry(s, d, *ret_known_bad, ret_hit, e);
+	return *ret_known_bad ? 0 : look_up_touch(s, d, ret_hit, e);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): one call per chunk */
 int session_put(struct session *s, struct codec *codec, struct buf *scratch,
     const void *plain, size_t n, struct digest *ret_digest,
     enum session_put *ret, struct err *e)
 {
 	struct digest d = { .b = { 0 } };
+	bool known_bad = false;
+	bool hit = false;
 	bool is_new = false;
 	int rc = task_check(s->task, e);
 
@@ -180,7 +169,11 @@ int session_put(struct session *s, struct codec *codec, struct buf *scratch,
 	if (rc == 0)
 		rc = digest_of(plain, n, &d, e);
 	if (rc == 0)
-		rc = put(s, codec, scratch, &d, plain, n, &is_new, e);
+		rc = look_up(s, &d, &known_bad, &hit, e);
+	if (rc == 0 && !hit)
+		rc = blob_encode(codec, s->opts.level, plain, n, scratch, e);
+	if (rc == 0 && !hit)
+		rc = insert(s, &d, scratch, known_bad, &is_new, e);
 	if (rc < 0)
 		return rc;
 	atomic_fetch_add(&s->chunks, 1);

@@ -136,10 +136,11 @@ static int protect(
 	if (file < 0)
 		return err_sys(e, "make '%s'", shown);
 	if (ds->owner.change &&
-	    sysio_fchown(file, ds->owner.uid, ds->owner.gid) < 0)
+	    sysio_fchown(file, ds->owner.uid, ds->owner.gid) < 0) {
 		rc = err_sys(e, "change the owner of '%s'", shown);
-	else if (sysio_fchmod(file, FILE_MODE) < 0)
+	} else if (sysio_fchmod(file, FILE_MODE) < 0) {
 		rc = err_sys(e, "change the mode of '%s'", shown);
+	}
 	file_close(&file);
 	return rc;
 }
@@ -158,10 +159,11 @@ int snapshot_set_protected(struct datastore *ds,
 	if (rc < 0)
 		return rc;
 	(void)snapshot_shown(ds, s, BACKUP_PROTECTED, shown);
-	if (value)
+	if (value) {
 		rc = protect(ds, hold.fd, shown, e);
-	else
+	} else {
 		rc = file_unlink_at(hold.fd, BACKUP_PROTECTED, shown, e);
+	}
 	if (rc == 0)
 		rc = file_sync(hold.fd, shown, e);
 	snapshot_release(&hold);

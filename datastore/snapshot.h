@@ -28,7 +28,10 @@
 struct snapshot_hold {
 	int fd; /* its directory */
 };
-#define SNAPSHOT_HOLD_INIT { .fd = -1 }
+#define SNAPSHOT_HOLD_INIT \
+	{                  \
+		.fd = -1   \
+	}
 
 int snapshot_hold(struct datastore *ds, const struct backup_snapshot *s,
     enum lock_mode mode, struct snapshot_hold *ret, struct err *e);
@@ -78,8 +81,8 @@ int snapshot_lock_group(struct datastore *ds, const struct backup_group *g,
 
 /* Append the path of what is about to be removed to `.cairn/removed` (where
  * .cairn is missing: nothing to do). */
-int snapshot_record_removal(struct datastore *ds,
-    const struct backup_snapshot *s, struct err *e);
+int snapshot_record_removal(
+    struct datastore *ds, const struct backup_snapshot *s, struct err *e);
 
 int snapshot_is_protected(int snapshot_fd, bool *ret, struct err *e);
 int snapshot_set_protected(struct datastore *ds,

@@ -304,9 +304,11 @@ static int forget_locked(struct datastore *ds, const struct backup_snapshot *s,
 	rc = snapshot_remove(ds, group_fd, hold.fd, s, e);
 	/* The snapshot is gone: an empty directory more is worth no error. */
 	if (rc == 0 &&
-	    snapshot_try_remove_group(ds, &s->group, &removed, &group_err) < 0)
+	    snapshot_try_remove_group(ds, &s->group, &removed, &group_err) <
+		0) {
 		task_message(task, TASK_WARNING,
 		    "the empty group of '%s' stays: %s", text, group_err.msg);
+	}
 	locks_release(ds, LOCK_BYTE_TREE, LOCK_SHARED);
 out:
 	file_close(&group_fd);

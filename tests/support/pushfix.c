@@ -132,13 +132,14 @@ static int reuse_range(struct session *s, const struct pushfix_range *r,
 		struct digest d;
 
 		pushfix_digest(r->first + i, &d);
-		if (session_may_reference(s, &d))
+		if (session_may_reference(s, &d)) {
 			rc = buf_append(digests, &d, sizeof(d), e);
-		else
+		} else {
 			rc = put_range(s,
 			    &(struct pushfix_range){
 				.first = r->first + i, .n = 1 },
 			    digests, e);
+		}
 	}
 	return rc;
 }
@@ -162,12 +163,14 @@ static int write_index(struct session *s, const struct buf *digests,
 		if (fd < 0)
 			rc = err_sys(e, "make '%s'", PUSHFIX_TMP);
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		rc = file_write_fully(
 		    fd, header, sizeof(header), PUSHFIX_TMP, e);
-	if (rc == 0)
+	}
+	if (rc == 0) {
 		rc = file_write_fully(
 		    fd, digests->data, digests->len, PUSHFIX_TMP, e);
+	}
 	file_close(&fd);
 	return rc;
 }
@@ -224,9 +227,10 @@ static int check_chunk(struct datastore *ds, struct codec *codec,
 	struct digest is = { .b = { 0 } };
 	int rc = store_load(ds->store, d, &raw, e);
 
-	if (rc == 0)
+	if (rc == 0) {
 		rc = blob_decode(
 		    codec, raw.data, raw.len, CHUNK_MAX_PLAIN, &plain, e);
+	}
 	if (rc == 0)
 		rc = digest_of(plain.data, plain.len, &is, e);
 	if (rc == 0 && !digest_equal(&is, d))

@@ -20,6 +20,7 @@ static inline int sessionfix_setup(void **state)
 	if (dsfix_setup(state) < 0)
 		return -1;
 	f = *state;
+	assert_non_null(f);
 	return dsfix_open(f, DATASTORE_WRITE);
 }
 
@@ -38,6 +39,8 @@ static inline struct session *sessionfix_open(
 {
 	struct session *s = NULL;
 
+	if (f == NULL)
+		abort();
 	assert_ok(pushfix_open(f->ds, p, &f->task, &s, &f->e), &f->e);
 	return s;
 }
@@ -45,6 +48,8 @@ static inline struct session *sessionfix_open(
 static inline void sessionfix_run(
     struct dsfix *f, const struct pushfix *p, struct backup_snapshot *ret)
 {
+	if (f == NULL)
+		abort();
 	assert_ok(pushfix_run(f->ds, p, &f->task, ret, &f->e), &f->e);
 }
 
@@ -74,6 +79,31 @@ static inline bool sessionfix_can_flock(
 	can = flock(fd, how | LOCK_NB) == 0;
 	(void)close(fd);
 	return can;
+}
+
+/* A chunk that was last used long ago. */
+static inline void sessionfix_set_old(struct dsfix *f, unsigned number)
+{
+	const struct timespec old[2] = { { .tv_sec = 1000 },
+		{ .tv_sec = 1000 } };
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct digest d;
+
+	pushfix_digest(number, &d);
+	store_chunk_path(&d, path);
+	assert_int_equal(utimensat(f->ds->chunks_fd, path, old, 0), 0);
+}
+
+static inline int64_t sessionfix_atime(struct dsfix *f, unsigned number)
+{
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct stat st;
+	struct digest d;
+
+	pushfix_digest(number, &d);
+	store_chunk_path(&d, path);
+	assert_int_equal(fstatat(f->ds->chunks_fd, path, &st, 0), 0);
+	return st.st_atim.tv_sec;
 }
 
 #endif

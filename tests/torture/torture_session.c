@@ -87,6 +87,7 @@ static int setup(void **state)
 	struct digest d;
 	void *one = NULL;
 
+	*state = x;
 	if (x == NULL || sessionfix_setup(&one) < 0)
 		return -1;
 	x->f = one;
@@ -103,7 +104,6 @@ static int setup(void **state)
 		x->f->ds->root_fd, ".lock", &x->locks, ".lock", &x->f->e) < 0)
 		return -1;
 	x->fds = tmpdir_open_fds();
-	*state = x;
 	return 0;
 }
 
@@ -275,10 +275,11 @@ static void fail_each_allocation(struct fixture *x, void (*arm)(uint64_t n))
 		arm(n);
 		rc = pushfix_run(x->f->ds, &p, &x->f->task, &id, &x->f->e);
 		done = failmalloc_off() == 0;
-		if (done)
+		if (done) {
 			assert_ok(rc, &x->f->e);
-		else if (rc < 0)
+		} else if (rc < 0) {
 			assert_int_equal(x->f->e.code, ERR_NOMEM);
+		}
 		failed += rc < 0;
 		judge(x, rc, &id, true);
 		if (done)

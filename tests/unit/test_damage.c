@@ -20,10 +20,10 @@ static int setup(void **state)
 	struct fixture *x = calloc(1, sizeof(*x));
 	void *one = NULL;
 
+	*state = x;
 	if (x == NULL || sessionfix_setup(&one) < 0)
 		return -1;
 	x->f = one;
-	*state = x;
 	return 0;
 }
 
@@ -405,7 +405,7 @@ static void test_together(void **state)
 		pids[p] = fork();
 		if (pids[p] != 0)
 			continue;
-		for (uint8_t n = 0; n < EACH; n++) {
+		for (unsigned n = 0; n < EACH; n++) {
 			struct err e = ERR_INIT;
 
 			if (damage_append(x->f->ds,

@@ -1,92 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-#include "datastore/registration.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "tests/support/foreign.h"
-#include "tests/support/sessionfix.h"
+#include "tests/support/regfix.h"
 
-#define SESSIONS ".cairn/sessions/"
-#define UUID1 "11111111-2222-4333-8444-555555555555"
-
-struct fixture {
-	struct dsfix *f;
-	struct registration *r;
-	struct registration_list list;
-	struct backup_snapshot id;
-};
-
-static int setup(void **state)
-{
-	struct fixture *x = calloc(1, sizeof(*x));
-	void *one = NULL;
-
-	if (x == NULL || sessionfix_setup(&one) < 0)
-		return -1;
-	x->f = one;
-	*state = x;
-	return backup_snapshot_parse(&(struct backup_ns){ .name = "prod/db" },
-	    "vm/100/2027-01-15T08:00:00Z", &x->id, &x->f->e);
-}
-
-static int teardown(void **state)
-{
-	struct fixture *x = *state;
-	void *one = x->f;
-
-	fault_uninstall();
-	registration_free(x->r);
-	registration_list_release(&x->list);
-	free(x);
-	return dsfix_teardown(&one);
-}
-
-#define REG_TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
-static void make(struct fixture *x)
-{
-	assert_ok(
-	    registration_new(x->f->ds, "push", &x->id.group, &x->r, &x->f->e),
-	    &x->f->e);
-}
-
-/* The list anew; its length. */
-static size_t list(struct fixture *x)
-{
-	registration_list_release(&x->list);
-	assert_ok(registration_list(x->f->ds, &x->list, &x->f->e), &x->f->e);
-	return x->list.n;
-}
-
-static const struct registration_info *only(struct fixture *x)
-{
-	assert_int_equal(list(x), 1);
-	return &x->list.items[0];
-}
-
-static char *content(struct fixture *x)
+static char *content(struct regfix *x)
 {
 	char rel[PATH_MAX];
 	char path[PATH_MAX];
 
-	(void)snprintf(rel, sizeof(rel), SESSIONS "%s", only(x)->uuid);
+	(void)snprintf(rel, sizeof(rel), SESSIONS "%s", regfix_only(x)->uuid);
 	return tmpdir_get(x->f->dir.fd, dsfix_name(rel, path), NULL);
 }
 
 static void test_new(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	const struct registration_info *info = NULL;
 	char machine[DATASTORE_ID_SIZE];
 	char host[REGISTRATION_HOST_SIZE];
 	char text[REGISTRATION_TEXT_SIZE];
 	int64_t now = clock_now_s();
 
-	assert_int_equal(list(x), 0);
-	make(x);
-	info = only(x);
+	assert_int_equal(regfix_list(x), 0);
+	regfix_make(x);
+	info = regfix_only(x);
 	registration_this_machine(host, machine);
 	assert_true(info->live);
 	assert_false(info->damaged);
@@ -103,12 +42,12 @@ static void test_new(void **state)
 	/* One file, under its name only. */
 	assert_int_equal(tmpdir_count(x->f->ds->cairn_fd, "sessions"), 1);
 	assert_ok(registration_set_snapshot(x->r, &x->id, &x->f->e), &x->f->e);
-	assert_string_equal(
-	    only(x)->snapshot, "ns/prod/ns/db/vm/100/2027-01-15T08:00:00Z");
+	assert_string_equal(regfix_only(x)->snapshot,
+	    "ns/prod/ns/db/vm/100/2027-01-15T08:00:00Z");
 	assert_ok(registration_check(x->r, &x->f->e), &x->f->e);
 	registration_free(x->r);
 	x->r = NULL;
-	assert_int_equal(list(x), 0);
+	assert_int_equal(regfix_list(x), 0);
 }
 
 /* What comes before the name, and before the snapshot's directory: on disk. */
@@ -133,13 +72,13 @@ static void watch_syncs(void *ctx, struct fault_event *ev)
 
 static void test_is_on_disk(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct syncs s = { .written = false };
 	const struct fault_hooks hooks = { .before = watch_syncs, .ctx = &s };
 
 	fault_install();
 	fault_set_hooks(&hooks);
-	make(x);
+	regfix_make(x);
 	assert_true(s.named);
 	assert_false(s.written);
 	assert_ok(registration_set_snapshot(x->r, &x->id, &x->f->e), &x->f->e);
@@ -149,12 +88,12 @@ static void test_is_on_disk(void **state)
 /* One line of JSON of a length that never changes. */
 static void test_fixed_width(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	char *before = NULL;
 	char *after = NULL;
 	char start[32];
 
-	make(x);
+	regfix_make(x);
 	before = content(x);
 	x->id.time += 3600;
 	assert_ok(registration_set_snapshot(x->r, &x->id, &x->f->e), &x->f->e);
@@ -163,7 +102,7 @@ static void test_fixed_width(void **state)
 	assert_int_equal(before[strlen(before) - 1], '\n');
 	assert_non_null(strstr(after, "/2027-01-15T09:00:00Z\""));
 	(void)snprintf(start, sizeof(start), "\"start\":\"%020lld\"}",
-	    (long long)only(x)->start);
+	    (long long)regfix_only(x)->start);
 	assert_non_null(strstr(after, start));
 	free(before);
 	free(after);
@@ -199,12 +138,12 @@ static void see_birth(void *ctx, struct fault_event *ev)
 
 static void test_birth(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct birth b = { .f = x->f };
 
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = see_birth, .ctx = &b });
-	make(x);
+	regfix_make(x);
 	assert_true(b.named);
 	assert_true(b.whole);
 	assert_true(b.locked);
@@ -226,15 +165,15 @@ static void lock_it(void *ctx, struct fault_event *ev)
 
 static void test_cleaner_is_faster(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	unsigned left = 3;
 
 	fault_install();
 	fault_set_hooks(
 	    &(struct fault_hooks){ .before = lock_it, .ctx = &left });
-	make(x);
+	regfix_make(x);
 	fault_set_hooks(NULL);
-	assert_int_equal(list(x), 1);
+	assert_int_equal(regfix_list(x), 1);
 	assert_int_equal(left, 0);
 	registration_free(x->r);
 	x->r = NULL;
@@ -246,13 +185,13 @@ static void test_cleaner_is_faster(void **state)
 	    &x->f->e, ERR_SYS, "lock '");
 	x->r = NULL;
 	fault_uninstall();
-	assert_int_equal(list(x), 0);
+	assert_int_equal(regfix_list(x), 0);
 }
 
 /* File systems without hard links. */
 static void test_no_links(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 
 	fault_install();
 	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_LINKAT),
@@ -260,9 +199,9 @@ static void test_no_links(void **state)
 	    .at = 1,
 	    .times = FAULT_FOREVER,
 	    .error = EPERM });
-	make(x);
+	regfix_make(x);
 	assert_int_equal(fault_hits(), 1);
-	assert_true(only(x)->live);
+	assert_true(regfix_only(x)->live);
 	assert_ok(registration_check(x->r, &x->f->e), &x->f->e);
 }
 
@@ -305,39 +244,39 @@ static void tell_time(void *ctx, struct fault_event *ev)
 /* I3 (schedule 12): start is the lowest file time that was seen. */
 static void test_beat_lowers(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct clocks c = { .file_shift = 0 };
 	filetime start = 0;
 	char *text = NULL;
 
-	make(x);
-	start = only(x)->start;
+	regfix_make(x);
+	start = regfix_only(x)->start;
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = tell_time, .ctx = &c });
 	/* The clock goes on: nothing changes. */
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
-	assert_int_equal(only(x)->start, start);
+	assert_int_equal(regfix_only(x)->start, start);
 	/* It steps back by an hour, and a second passes. */
 	c.file_shift = -HOUR;
 	c.boot_shift = CLOCK_NS_PER_S;
 	c.real_shift = CLOCK_NS_PER_S;
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
-	assert_true(only(x)->start < start - HOUR + 10 * CLOCK_NS_PER_S);
-	assert_true(only(x)->start > start - HOUR - 10 * CLOCK_NS_PER_S);
+	assert_true(regfix_only(x)->start < start - HOUR + 10 * CLOCK_NS_PER_S);
+	assert_true(regfix_only(x)->start > start - HOUR - 10 * CLOCK_NS_PER_S);
 	/* And forward again: the lowest stays. */
-	start = only(x)->start;
+	start = regfix_only(x)->start;
 	c.file_shift = HOUR;
 	c.boot_shift = 2 * CLOCK_NS_PER_S;
 	c.real_shift = 2 * CLOCK_NS_PER_S;
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
-	assert_int_equal(only(x)->start, start);
+	assert_int_equal(regfix_only(x)->start, start);
 	assert_ok(registration_check(x->r, &x->f->e), &x->f->e);
 	/* Before 1970, too. */
 	c.file_shift = -60LL * 366 * 24 * HOUR;
 	c.boot_shift = 3 * CLOCK_NS_PER_S;
 	c.real_shift = 3 * CLOCK_NS_PER_S;
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
-	assert_true(only(x)->start < 0);
+	assert_true(regfix_only(x)->start < 0);
 	text = content(x);
 	assert_non_null(strstr(text, "\"start\":\"-"));
 	free(text);
@@ -346,10 +285,10 @@ static void test_beat_lowers(void **state)
 /* Cheap per chunk: a second apart, or when the clock has lost a second. */
 static void test_beat_pace(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct clocks c = { .file_shift = 0 };
 
-	make(x);
+	regfix_make(x);
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = tell_time, .ctx = &c });
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
@@ -374,11 +313,11 @@ static void test_beat_pace(void **state)
 /* What a beat can not do, the session has to know. */
 static void test_beat_fails(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct clocks c = { .file_shift = -HOUR };
 	char name[PATH_MAX];
 
-	make(x);
+	regfix_make(x);
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = tell_time, .ctx = &c });
 	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_PWRITE),
@@ -390,9 +329,10 @@ static void test_beat_fails(void **state)
 	    registration_beat(x->r, &x->f->e), &x->f->e, ERR_SYS, "write '");
 	/* It was not lowered, so it is tried again. */
 	assert_ok(registration_beat(x->r, &x->f->e), &x->f->e);
-	assert_true(only(x)->start < clock_now_s() * CLOCK_NS_PER_S - HOUR / 2);
+	assert_true(
+	    regfix_only(x)->start < clock_now_s() * CLOCK_NS_PER_S - HOUR / 2);
 	fault_uninstall();
-	(void)snprintf(name, sizeof(name), SESSIONS "%s", only(x)->uuid);
+	(void)snprintf(name, sizeof(name), SESSIONS "%s", regfix_only(x)->uuid);
 	dsfix_unlink(x->f, name);
 	fault_install();
 	c.boot_shift = HOUR;
@@ -406,9 +346,9 @@ static void test_beat_fails(void **state)
 /* A server that took the lock away lets nobody read through it. */
 static void test_check_read(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 
-	make(x);
+	regfix_make(x);
 	fault_install();
 	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_PREAD),
 	    .what = FAULT_FAIL,
@@ -444,162 +384,21 @@ static void tear(void *ctx, struct fault_event *ev)
 
 static void test_torn(void **state)
 {
-	struct fixture *x = *state;
+	struct regfix *x = *state;
 	struct torn t = { .torn = 3 };
 	filetime start = 0;
 
-	make(x);
-	start = only(x)->start;
+	regfix_make(x);
+	start = regfix_only(x)->start;
 	fault_install();
 	fault_set_hooks(&(struct fault_hooks){ .after = tear, .ctx = &t });
-	assert_int_equal(only(x)->start, start);
+	assert_int_equal(regfix_only(x)->start, start);
 	/* One that never holds still says nothing, and holds all back. */
 	t.torn = 1000;
 	t.reads = 0;
-	assert_true(only(x)->live);
+	assert_true(regfix_only(x)->live);
 	assert_true(x->list.items[0].damaged);
 	assert_true(x->list.items[0].start == INT64_MIN);
-}
-
-static void test_damaged(void **state)
-{
-	static const char *const texts[] = { "", "{", "{}", "[]",
-		"{\"host\":\"h\",\"machine-id\":\"m\",\"boot-id\":\"b\","
-		"\"pid\":1,\"command\":\"c\",\"group\":\"g\","
-		"\"snapshot\":\"\",\"start\":\"1700000000000000000\"}",
-		"{\"host\":\"h\",\"machine-id\":\"m\",\"boot-id\":\"b\","
-		"\"pid\":1,\"command\":\"c\",\"group\":\"g\","
-		"\"snapshot\":\"\",\"start\":\"0170000000000000000x\"}",
-		"{\"host\":\"h\",\"machine-id\":\"m\",\"boot-id\":\"b\","
-		"\"pid\":1,\"command\":\"c\",\"group\":\"g\","
-		"\"snapshot\":\"\",\"start\":\"99999999999999999999\"}" };
-	struct fixture *x = *state;
-	char text[REGISTRATION_TEXT_SIZE];
-
-	for (size_t i = 0; i < TEST_COUNT(texts); i++) {
-		const struct registration_info *info = NULL;
-
-		dsfix_put(x->f, SESSIONS UUID1, texts[i]);
-		info = only(x);
-		assert_true(info->damaged);
-		assert_true(info->live);
-		assert_true(info->start == INT64_MIN);
-		assert_string_equal(info->group, "");
-		assert_non_null(strstr(registration_text(info, text), UUID1));
-	}
-}
-
-static void test_other_names(void **state)
-{
-	struct fixture *x = *state;
-
-	dsfix_put(x->f, SESSIONS "note", "x");
-	dsfix_put(x->f, SESSIONS "." UUID1 ".tmp", "x");
-	dsfix_put(x->f, SESSIONS "11111111-2222-4333-8444-55555555555G", "x");
-	dsfix_mkdir(x->f, SESSIONS UUID1);
-	assert_int_equal(list(x), 0);
-	dsfix_rmdir(x->f, SESSIONS UUID1);
-	dsfix_symlink(x->f, "note", SESSIONS UUID1);
-	assert_int_equal(list(x), 0);
-	dsfix_move(x->f, "store/.cairn", "cairn");
-	assert_int_equal(list(x), 0);
-	assert_err(
-	    registration_new(x->f->ds, "push", &x->id.group, &x->r, &x->f->e),
-	    &x->f->e, ERR_NOTFOUND, ".cairn/sessions' does not exist");
-	x->r = NULL;
-}
-
-/* A list that can not be read whole is none: GC would take all for dead. */
-static void test_list_errors(void **state)
-{
-	struct fixture *x = *state;
-
-	make(x);
-	for (uint64_t n = 1;; n++) {
-		struct registration_list l = { .n = 0 };
-		int rc = 0;
-
-		fault_install();
-		fault_add(&(struct fault_rule){ .calls = FAULT_ANY &
-			~FAULT_BIT(FAULT_CLOSE) & ~FAULT_BIT(FAULT_CLOSEDIR),
-		    .what = FAULT_FAIL,
-		    .at = n,
-		    .times = 1,
-		    .error = EACCES });
-		rc = registration_list(x->f->ds, &l, &x->f->e);
-		if (rc == 0) {
-			assert_int_equal(l.n, 1);
-			assert_true(l.items[0].live);
-		}
-		registration_list_release(&l);
-		if (fault_hits() == 0)
-			break;
-		/* The machine's id alone has something to fall back to. */
-		if (rc < 0)
-			assert_int_equal(x->f->e.sys_errno, EACCES);
-		fault_uninstall();
-	}
-}
-
-struct grave {
-	unsigned calls;
-	int rc;
-	struct fixture *x;
-	char snapshot[BACKUP_PATH_SIZE];
-};
-
-static int look_into(
-    void *ctx, const struct registration_info *info, struct err *e)
-{
-	struct grave *g = ctx;
-
-	g->calls++;
-	(void)snprintf(g->snapshot, sizeof(g->snapshot), "%s", info->snapshot);
-	/* It is locked while it is buried: nobody else buries it, too. */
-	assert_true(only(g->x)->live);
-	if (g->rc < 0)
-		return err_set(e, g->rc, "not now");
-	return 0;
-}
-
-static void test_bury(void **state)
-{
-	struct fixture *x = *state;
-	struct grave g = { .x = x };
-	char uuid[DATASTORE_ID_SIZE];
-	bool done = true;
-
-	make(x);
-	assert_ok(registration_set_snapshot(x->r, &x->id, &x->f->e), &x->f->e);
-	(void)snprintf(uuid, sizeof(uuid), "%s", only(x)->uuid);
-	assert_ok(
-	    registration_bury(x->f->ds, uuid, look_into, &g, &done, &x->f->e),
-	    &x->f->e);
-	assert_false(done);
-	assert_int_equal(g.calls, 0);
-	registration_abandon(x->r);
-	x->r = NULL;
-	assert_false(only(x)->live);
-	g.rc = ERR_BUSY;
-	assert_err(
-	    registration_bury(x->f->ds, uuid, look_into, &g, &done, &x->f->e),
-	    &x->f->e, ERR_BUSY, "not now");
-	assert_int_equal(g.calls, 1);
-	assert_string_equal(
-	    g.snapshot, "ns/prod/ns/db/vm/100/2027-01-15T08:00:00Z");
-	g.rc = 0;
-	assert_ok(
-	    registration_bury(x->f->ds, uuid, look_into, &g, &done, &x->f->e),
-	    &x->f->e);
-	assert_true(done);
-	assert_int_equal(list(x), 0);
-	assert_ok(
-	    registration_bury(x->f->ds, uuid, look_into, &g, &done, &x->f->e),
-	    &x->f->e);
-	assert_false(done);
-	assert_int_equal(g.calls, 2);
-	registration_free(NULL);
-	registration_abandon(NULL);
 }
 
 int main(void)
@@ -616,10 +415,6 @@ int main(void)
 		REG_TEST(test_beat_fails),
 		REG_TEST(test_check_read),
 		REG_TEST(test_torn),
-		REG_TEST(test_damaged),
-		REG_TEST(test_other_names),
-		REG_TEST(test_list_errors),
-		REG_TEST(test_bury),
 	};
 
 	return cmocka_run_group_tests_name("registration", tests, NULL, NULL);

@@ -75,14 +75,15 @@ static void see_step(void *ctx, struct fault_event *ev)
 	struct trace *t = ctx;
 	char c = 0;
 
-	if (ev->call == FAULT_SYNCFS)
+	if (ev->call == FAULT_SYNCFS) {
 		c = 'S';
-	else if (ev->call == FAULT_FSYNC)
+	} else if (ev->call == FAULT_FSYNC) {
 		c = sync_step(ev->fd);
-	else if (ev->call == FAULT_OFD_LOCK)
+	} else if (ev->call == FAULT_OFD_LOCK) {
 		c = lock_step(ev);
-	else
+	} else {
 		c = name_step(ev);
+	}
 	if (c != 0 && t->n + 1 < sizeof(t->steps))
 		t->steps[t->n++] = c;
 }
@@ -444,9 +445,10 @@ static void test_name_taken(void **state)
 
 		dsfix_put(f, INDEX_PATH, "somebody's");
 		fault_install();
-		if (i == 1)
+		if (i == 1) {
 			fault_set_hooks(
 			    &(struct fault_hooks){ .before = no_flags });
+		}
 		assert_true(session_commit(s, &f->e) < 0);
 		assert_non_null(strstr(f->e.msg, PUSHFIX_NAME));
 		fault_uninstall();

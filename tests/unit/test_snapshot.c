@@ -423,10 +423,11 @@ static void assert_notes(
 {
 	char *notes = notes_of(f, s);
 
-	if (want == NULL)
+	if (want == NULL) {
 		assert_null(notes);
-	else
+	} else {
 		assert_string_equal(notes, want);
+	}
 	free(notes);
 }
 
