@@ -238,16 +238,16 @@ int archive_check(struct archive *a, struct task *task, struct err *e)
 	return 0;
 }
 
-/* CRC, at most `limit` bytes of content, SHA-256. */
+/* CRC, length of the format, SHA-256. */
 static int load_once(struct datastore *ds, struct archive_loader *l,
-    const struct digest *d, size_t limit, struct buf *out, struct err *e)
+    const struct digest *d, struct buf *out, struct err *e)
 {
 	struct digest found;
 	int rc = store_load(ds->store, d, &l->raw, e);
 
 	if (rc == 0) {
 		rc = blob_decode(
-		    l->codec, l->raw.data, l->raw.len, limit, out, e);
+		    l->codec, l->raw.data, l->raw.len, CHUNK_MAX_PLAIN, out, e);
 	}
 	if (rc == ERR_LIMIT)
 		e->code = rc = ERR_CORRUPT;
@@ -260,29 +260,18 @@ static int load_once(struct datastore *ds, struct archive_loader *l,
 	return rc;
 }
 
-/*
- * What was read wrong once may be right the next time: memory and cables err,
- * too.  And what is longer than it should be may still be what its name says.
- */
-static int load_twice(struct datastore *ds, struct archive_loader *l,
-    const struct digest *d, uint64_t want_size, struct buf *out, struct err *e)
-{
-	struct err first = ERR_INIT;
-	/* Not more memory than an honest chunk needs. */
-	int rc = load_once(ds, l, d, (size_t)want_size, out, &first);
-
-	if (rc == ERR_CORRUPT)
-		return load_once(ds, l, d, CHUNK_MAX_PLAIN, out, e);
-	if (rc < 0)
-		*e = first;
-	return rc;
-}
-
 int archive_load_chunk(struct datastore *ds, struct archive_loader *l,
     const struct digest *d, uint64_t want_size, struct buf *out, struct err *e)
 {
-	int rc = load_twice(ds, l, d, want_size, out, e);
+	struct err first = ERR_INIT;
+	int rc = load_once(ds, l, d, out, &first);
 
+	/* What was read wrong once may be right the next time: memory and
+	 * cables err, too.  Only what is wrong twice is the disk's. */
+	if (rc == ERR_CORRUPT)
+		rc = load_once(ds, l, d, out, e);
+	else if (rc < 0)
+		*e = first;
 	l->bad = rc == ERR_CORRUPT;
 	if (rc < 0 || out->len == want_size)
 		return rc;

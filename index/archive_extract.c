@@ -19,9 +19,6 @@
 #include "datastore/digestset.h"
 #include "index/archive_internal.h"
 
-/* Of all buffers of chunks: one per slot, two per thread. */
-#define MEMORY_MAX ((uint64_t)160 << 20)
-
 /* A chunk's file may be longer than an honest one: as many of 16 MiB. */
 #define THREADS_MAX 8U
 
@@ -349,14 +346,13 @@ static int retire(void *ctx, void *arg, struct err *e)
 	return 0;
 }
 
-static void plan(uint64_t longest, unsigned *ret_threads, size_t *ret_slots)
+void archive_plan(
+    uint64_t longest, unsigned cpus, unsigned *ret_threads, size_t *ret_slots)
 {
-	unsigned threads = workers_default_threads();
+	unsigned threads = cpus < THREADS_MAX ? cpus : THREADS_MAX;
 
-	if (threads > THREADS_MAX)
-		threads = THREADS_MAX;
-	while (
-	    threads > 1 && (4 * (uint64_t)threads + 1) * longest > MEMORY_MAX)
+	while (threads > 1 &&
+	    (4 * (uint64_t)threads + 1) * longest > ARCHIVE_MEMORY_MAX)
 		threads--;
 	*ret_threads = threads;
 	*ret_slots = 2 * (size_t)threads + 1;
@@ -446,7 +442,8 @@ static int extract_index(struct extraction *x, struct err *e)
 	unsigned threads = 0;
 	size_t slots = 0;
 
-	plan(x->a->longest, &threads, &slots);
+	archive_plan(
+	    x->a->longest, workers_default_threads(), &threads, &slots);
 	return run(x, threads, slots, e);
 }
 

@@ -19,4 +19,11 @@ struct archive {
 	struct buf content; /* of a blob */
 };
 
+/* All buffers of chunks together: one per slot, two per thread. */
+#define ARCHIVE_MEMORY_MAX ((uint64_t)160 << 20)
+
+/* How many threads, at most `cpus`, and slots there is room for. */
+void archive_plan(
+    uint64_t longest, unsigned cpus, unsigned *ret_threads, size_t *ret_slots);
+
 #endif

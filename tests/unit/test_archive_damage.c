@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "index/archive.h"
+#include "datastore/base/clock.h"
+#include "index/archive_internal.h"
 #include "tests/support/restorefix.h"
 
 #define CHUNK RESTOREFIX_CHUNK
@@ -124,10 +125,27 @@ static void fails_in_every_way_of_writing(void **state)
 	}
 }
 
+/* Who is about to list the chunk waits, if not for ever, for another thread to
+ * have found it bad, too. */
+static void wait_for_another(void *ctx, struct fault_event *ev)
+{
+	atomic_uint *opens = ctx;
+
+	if (ev->call == FAULT_OPENAT)
+		(*opens)++;
+	if (ev->call != FAULT_CREATE || strstr(ev->name, "damaged") == NULL)
+		return;
+	for (int i = 0; i < 100 && *opens < 4; i++)
+		clock_sleep_ms(10);
+}
+
 /* Eight places of one chunk, met by several threads. */
 static void lists_a_repeated_chunk_once(void **state)
 {
 	struct restorefix *f = *state;
+	atomic_uint opens = 0;
+	struct fault_hooks hooks = { .before = wait_for_another,
+		.ctx = &opens };
 	size_t n = CHUNKS * CHUNK;
 	uint8_t *p = restorefix_bytes(f, GEN_RANDOM, n);
 	struct digest d;
@@ -139,8 +157,11 @@ static void lists_a_repeated_chunk_once(void **state)
 	restorefix_spoil(f, &d, SPOIL_CRC);
 	assert_ok(restorefix_open(f, "root.img"), &f->e);
 	new_target(f);
+	fault_install();
+	fault_set_hooks(&hooks);
 	assert_err(extract(f, ARCHIVE_SPARSE_FILE), &f->e, ERR_CORRUPT,
 	    "at offset 0: ");
+	fault_uninstall();
 	assert_int_equal(restorefix_list_lines(f), 1);
 }
 
@@ -506,6 +527,25 @@ static void keeps_within_its_memory(void **state)
 	free(got);
 }
 
+static void plans_within_its_memory(void **state)
+{
+	(void)state;
+	for (uint64_t longest = 1; longest <= 16 << 20; longest *= 2) {
+		for (unsigned cpus = 1; cpus <= 64; cpus++) {
+			unsigned threads = 0;
+			size_t slots = 0;
+
+			archive_plan(longest, cpus, &threads, &slots);
+			assert_true(threads >= 1 && threads <= cpus);
+			assert_true(slots > threads);
+			assert_true((2 * threads + slots) * longest <=
+			    ARCHIVE_MEMORY_MAX);
+			if (longest <= 1 << 20)
+				assert_int_equal(threads, cpus < 8 ? cpus : 8);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +562,7 @@ int main(void)
 		RESTOREFIX_TEST(warns_if_it_can_not_record),
 		RESTOREFIX_TEST(leaves_foreign_stores_alone),
 		RESTOREFIX_TEST(keeps_within_its_memory),
+		cmocka_unit_test(plans_within_its_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

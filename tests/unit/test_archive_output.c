@@ -103,6 +103,7 @@ static void check_pipe(struct restorefix *f, size_t most, int flags, size_t n)
 
 static void appends_to_pipes(void **state)
 {
+	static const int errors[] = { EINTR, EAGAIN };
 	struct restorefix *f = *state;
 	size_t n = make_image(f);
 
@@ -119,15 +120,18 @@ static void appends_to_pipes(void **state)
 	    .times = FAULT_FOREVER,
 	    .bytes = 1000 });
 	check_pipe(f, 8192, 0, n);
-	fault_reset();
-	fault_add(&(struct fault_rule){
-	    .calls = FAULT_BIT(FAULT_WRITE) | FAULT_BIT(FAULT_POLL),
-	    .what = FAULT_FAIL,
-	    .at = 3,
-	    .times = 2,
-	    .error = EINTR });
-	check_pipe(f, 8192, 0, n);
-	assert_int_equal(fault_hits(), 2);
+	for (size_t i = 0; i < TEST_COUNT(errors); i++) {
+		fault_reset();
+		fault_add(
+		    &(struct fault_rule){ .calls = FAULT_BIT(FAULT_WRITE) |
+			    (errors[i] == EINTR ? FAULT_BIT(FAULT_POLL) : 0),
+			.what = FAULT_FAIL,
+			.at = 3,
+			.times = 2,
+			.error = errors[i] });
+		check_pipe(f, 8192, 0, n);
+		assert_int_equal(fault_hits(), 2);
+	}
 }
 
 /* When there was no room for a while, somebody asks to stop. */

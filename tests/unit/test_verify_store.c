@@ -46,7 +46,7 @@ static struct verify_result verify_two(
 	assert_int_equal(r.snapshots, 2);
 	assert_int_equal(r.hurt_n, 1);
 	assert_int_equal(r.hurt[0].id.time, f->id.time);
-	assert_int_equal(restorefix_list_lines(f), 0);
+	assert_int_equal(restorefix_list_lines(f), r.missing_chunks);
 	return r;
 }
 
@@ -229,38 +229,55 @@ static void goes_on_behind_disk_errors(void **state)
 	}
 }
 
-/* Its second reading, for the chunks, fails: what was submitted is judged
- * under its own name all the same. */
+/* Reading its second piece, for the chunks, fails. */
 static void fail_index(void *ctx, struct fault_event *ev)
 {
 	atomic_int *left = ctx;
 
-	if (ev->call != FAULT_PREAD || ev->n != CHUNKS * 32)
-		return;
-	if (atomic_fetch_sub(left, 1) == 1) {
+	if (ev->call == FAULT_PREAD && ev->at > 1 << 20 &&
+	    atomic_fetch_sub(left, 1) == 1) {
 		ev->skip = true;
 		ev->result = -1;
 		ev->error = EIO;
 	}
 }
 
+/* What was submitted of it by then is judged under its own name. */
 static void goes_on_behind_an_index_that_fails_later(void **state)
 {
+	enum { PIECE = (1 << 20) / 40, MANY = PIECE + 100 };
 	struct restorefix *f = *state;
-	atomic_int left = 2;
+	/* Its end, for the size, twice; to be checked; for the chunks. */
+	atomic_int left = 4;
 	struct fault_hooks hooks = { .before = fail_index, .ctx = &left };
+	struct idx_entry *entries = calloc(MANY, sizeof(*entries));
 	struct backup_snapshot sound;
 	struct verify_result r;
+	struct digest d;
 
+	assert_non_null(entries);
 	push_image(f);
 	sound = f->id;
-	push_image(f);
+	restorefix_begin(f);
+	d = restorefix_put(f, "x", 1);
+	for (size_t i = 0; i < MANY; i++) {
+		entries[i] = (struct idx_entry){ .digest = d, .end = i + 1 };
+		/* The last ones of the first piece are missing. */
+		if (i < PIECE && i >= PIECE - 3)
+			entries[i].digest.b[31] ^= (uint8_t)(i - PIECE + 4);
+	}
+	restorefix_craft(f, "a.raw.didx", entries, MANY);
+	restorefix_commit(f);
+	free(entries);
 	fault_install();
 	fault_set_hooks(&hooks);
 	r = verify_two(f, &sound);
 	fault_uninstall();
+	assert_int_equal(left, 0);
 	assert_non_null(strstr(r.hurt[0].reasons, "Input/output error"));
-	assert_int_equal(r.chunks, CHUNKS);
+	assert_int_equal(restorefix_said(f, ": missing"), 3);
+	assert_int_equal(r.missing_chunks, 3);
+	assert_int_equal(r.chunks, 1 + 3 + CHUNKS);
 	verify_result_release(&r);
 }
 
