@@ -179,15 +179,16 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 		.ctx = run,
 	};
 	struct mark_opts opts = gc_mark_opts(run);
+	struct err why = ERR_INIT;
 	struct touch_counts c;
 	int rc = touch_new(
-	    run->ds->store, run->opts->touch_batch, &hooks, &run->touch, e);
+	    run->ds->store, run->opts->touch_batch, &hooks, &run->touch, &why);
 
 	run->pass_from = 0.0;
 	run->pass_width = 1.0;
 	if (rc == 0)
 		rc = mark_run(run->ds, &opts, &sink, &run->findings, run->task,
-		    &run->mark, e);
+		    &run->mark, &why);
 	if (run->touch != NULL) {
 		touch_counts(run->touch, &c);
 		run->r.touched = c.touched;
@@ -200,7 +201,11 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 		run->touch = NULL;
 		return 0;
 	}
-	return rc < 0 ? rc : take_missing(run, e);
+	if (rc < 0) {
+		*e = why;
+		return rc;
+	}
+	return take_missing(run, e);
 }
 
 int gc_check_findings(struct gc_run *run, struct err *e)
@@ -210,7 +215,8 @@ int gc_check_findings(struct gc_run *run, struct err *e)
 	return err_set(e, ERR_REFUSED,
 	    "%" PRIu64 " of the things that garbage collection has to read in "
 	    "'%s' can not be read or touched (see the warnings); nothing%s is "
-	    "removed",
+	    "removed; 'forget' removes a broken snapshot, 'gc --ignore' sets "
+	    "it aside",
 	    run->findings.fatal, run->ds->path,
 	    run->r.removed_chunks > 0 && !run->opts->dry_run ? " more" : "");
 }

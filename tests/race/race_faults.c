@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs on file systems that fail, lie and fill up, and runs that are killed:
+ * no snapshot is hurt, and the next run completes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/gcfix.h"
+
+#define OLD (2 * GCFIX_DAY)
+
+/* Chunks 0..9 are garbage of two days, 10..24 are in use. */
+static void make_garbage(struct gcfix *f)
+{
+	struct backup_snapshot s0 =
+	    gcfix_push_new(f, "host/a", GCFIX_T0, 0, 15);
+
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 10, 15);
+	gcfix_forget(f, &s0);
+	gcfix_age(f, OLD);
+}
+
+static void check_untouched(struct gcfix *f)
+{
+	assert_int_equal(gcfix_have(f, 0, 25), 25);
+	assert_int_equal(f->r.removed_chunks, 0);
+}
+
+static void check_collected(struct gcfix *f)
+{
+	assert_int_equal(gcfix_have(f, 0, 10), 0);
+	assert_int_equal(gcfix_have(f, 10, 15), 15);
+	assert_int_equal(gcfix_check(f), 1);
+}
+
+static bool is_chunk(const char *name)
+{
+	return name != NULL && strspn(name, "0123456789abcdef/") >= 64;
+}
+
+/*
+ * All that is wrong is told in one run: an index, a directory, chunks that can
+ * not be touched; and nothing is removed.
+ */
+static void every_finding_is_told(void **state)
+{
+	struct gcfix *f = *state;
+	char name[DIGEST_HEX_SIZE];
+	struct digest d;
+
+	make_garbage(f);
+	(void)gcfix_push_new(f, "host/c", GCFIX_T0, 40, 2);
+	tmpdir_put_str(f->dir.fd,
+	    "store/host/c/" GCFIX_T0_NAME "/" PUSHFIX_NAME, "broken");
+	gcfix_mkdir(f, "host/unreadable");
+	gcfix_mkdir(f, "vm");
+	assert_int_equal(symlinkat("/tmp", f->dir.fd, "store/vm/1"), 0);
+	assert_int_equal(symlinkat("/tmp", f->dir.fd, "store/.chunks/ffff"), 0);
+	pushfix_digest(12, &d);
+	digest_hex(&d, name);
+	for (unsigned dry = 0; dry < 2; dry++) {
+		f->opts.dry_run = dry != 0;
+		gcfix_fast(NULL);
+		fault_add(
+		    &(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+			.name = name,
+			.what = FAULT_FAIL,
+			.at = 1,
+			.times = FAULT_FOREVER,
+			.error = EACCES });
+		fault_add(
+		    &(struct fault_rule){ .calls = FAULT_BIT(FAULT_OPENAT),
+			.name = "unreadable",
+			.what = FAULT_FAIL,
+			.at = 1,
+			.times = FAULT_FOREVER,
+			.error = EACCES });
+		(void)gcfix_run(f);
+		fault_uninstall();
+		assert_int_equal(f->e.code, ERR_REFUSED);
+		assert_non_null(strstr(f->e.msg, "nothing is removed"));
+		assert_int_equal(
+		    gcfix_said(
+			f, "/host/c/" GCFIX_T0_NAME "/" PUSHFIX_NAME "'"),
+		    1);
+		assert_int_equal(gcfix_said(f, "/host/unreadable'"), 1);
+		assert_int_equal(gcfix_said(f, "/vm/1'"), 1);
+		assert_int_equal(gcfix_said(f, "/.chunks/ffff'"), 1);
+		assert_int_equal(gcfix_said(f, name), 1 - dry);
+		assert_int_equal(f->r.warnings, 5 - dry);
+		check_untouched(f);
+	}
+}
+
+/* Each kind alone is enough, and named. */
+static void one_finding_is_enough(void **state)
+{
+	static const struct {
+		struct fault_rule rule;
+		const char *said;
+	} cases[] = {
+		{ { .calls = FAULT_BIT(FAULT_OPENAT),
+		      .name = GCFIX_T0_NAME,
+		      .error = EACCES },
+		    "host/b/" GCFIX_T0_NAME },
+		{ { .calls = FAULT_BIT(FAULT_OPENAT),
+		      .name = PUSHFIX_NAME,
+		      .error = EIO },
+		    PUSHFIX_NAME },
+		{ { .calls = FAULT_BIT(FAULT_PREAD), .error = EIO },
+		    PUSHFIX_NAME },
+		{ { .calls = FAULT_BIT(FAULT_STATX),
+		      .name = PUSHFIX_NAME,
+		      .error = EIO },
+		    "host/b/" GCFIX_T0_NAME },
+	};
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	for (size_t i = 0; i < 2 * TEST_COUNT(cases); i++) {
+		struct fault_rule rule = cases[i / 2].rule;
+
+		f->opts.dry_run = i % 2 != 0;
+		rule.what = FAULT_FAIL;
+		rule.at = 1;
+		rule.times = FAULT_FOREVER;
+		gcfix_fast(NULL);
+		fault_add(&rule);
+		(void)gcfix_run(f);
+		fault_uninstall();
+		assert_int_equal(f->e.code, ERR_REFUSED);
+		assert_true(gcfix_said(f, cases[i / 2].said) >= 1);
+		check_untouched(f);
+	}
+	f->opts.dry_run = false;
+	gcfix_collect(f);
+	check_collected(f);
+}
+
+/* Touches that fail, all of them: the reason is told some times, not 1e6. */
+static void touches_that_fail(void **state)
+{
+	static const int errors[] = { EACCES, EIO, EROFS, EPERM };
+	static const uint32_t batches[] = { GC_TOUCH_BATCH_MIN,
+		GC_TOUCH_BATCH_OFF };
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	(void)gcfix_push_new(f, "host/c", GCFIX_T0, 100, 50);
+	for (size_t i = 0; i < 2 * TEST_COUNT(errors); i++) {
+		f->opts.touch_batch = batches[i % 2];
+		gcfix_fast(NULL);
+		/* Not .chunks itself: its name is ".". */
+		fault_add(
+		    &(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+			.name = "a",
+			.what = FAULT_FAIL,
+			.at = 1,
+			.times = FAULT_FOREVER,
+			.error = errors[i / 2] });
+		assert_err(
+		    gcfix_run(f), &f->e, ERR_REFUSED, "nothing is removed");
+		fault_uninstall();
+		assert_int_equal(gcfix_said(f, "W touch '"), 20);
+		assert_int_equal(gcfix_said(f, "no more are tried"), 1);
+		check_untouched(f);
+	}
+	fault_uninstall();
+	gcfix_collect(f);
+	assert_int_equal(gcfix_have(f, 0, 10), 0);
+	assert_int_equal(gcfix_have(f, 100, 50), 50);
+	assert_int_equal(gcfix_check(f), 2);
+}
+
+/*
+ * Access times that are not kept: `utimensat` says that it did, from the n-th
+ * touch on, or for some names only.
+ */
+static struct {
+	uint64_t from;
+	uint64_t calls;
+	bool chunks_only;
+} lie;
+
+static void ignore_touch(void *ctx, struct fault_event *ev)
+{
+	(void)ctx;
+	if (ev->call != FAULT_UTIMENSAT || ev->skip ||
+	    (lie.chunks_only && !is_chunk(ev->name)))
+		return;
+	lie.calls++;
+	if (lie.calls < lie.from)
+		return;
+	ev->skip = true;
+	ev->result = 0;
+}
+
+static void touches_that_are_ignored(void **state)
+{
+	static const uint32_t batches[] = { GC_TOUCH_BATCH_MIN,
+		GC_TOUCH_BATCH_OFF };
+	const struct fault_hooks hooks = { .before = ignore_touch };
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	for (unsigned i = 0; i < 40; i++) {
+		lie.chunks_only = i >= 4;
+		lie.from = i < 4 ? 1 + i : i / 2 - 1;
+		lie.calls = 0;
+		f->opts.touch_batch = batches[i % 2];
+		gcfix_age(f, OLD);
+		gcfix_fast(&hooks);
+		(void)gcfix_run(f);
+		fault_uninstall();
+		if (lie.calls >= lie.from && f->e.code != ERR_REFUSED)
+			fail_msg(
+			    "lies from %d on: %s", (int)lie.from, f->e.msg);
+		if (f->e.code == ERR_REFUSED) {
+			check_untouched(f);
+		} else {
+			check_collected(f);
+			gcfix_remove_tree(f, "host");
+			make_garbage(f);
+		}
+	}
+}
+
+/* What was touched has an old time again, in the middle of the sweep. */
+static void age_at_sweep(struct gcfix *f, enum gcfix_point point)
+{
+	if (point == GCFIX_SWEEP && f->prefix == 300)
+		gcfix_age(f, OLD);
+}
+
+static void a_roll_back_stops_the_sweep(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	/* Garbage at the end of the walk, too. */
+	gcfix_mkdir(f, ".chunks/ffff");
+	tmpdir_put_str(f->dir.fd,
+	    "store/.chunks/ffff/ffff"
+	    "000000000000000000000000000000000000000000000000000000000000",
+	    "some old chunk");
+	gcfix_age(f, OLD);
+	f->at = age_at_sweep;
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED,
+	    "does not keep access times; nothing more is removed");
+	assert_int_equal(gcfix_have(f, 10, 15), 15);
+	assert_true(gcfix_exists(f,
+	    ".chunks/ffff/ffff"
+	    "000000000000000000000000000000000000000000000000000000000000"));
+}
+
+/*
+ * A clock that steps: what is read of `.chunks`, which is the file clock, is
+ * shifted from some point on.
+ */
+static int64_t shift_s;
+static int64_t shift_next;
+
+static void shift_clock(void *ctx, struct fault_event *ev)
+{
+	struct statx *st = ev->p;
+
+	(void)ctx;
+	if (ev->call != FAULT_STATX || ev->result != 0 || ev->name == NULL ||
+	    strcmp(ev->name, ".") != 0)
+		return;
+	st->stx_atime.tv_sec += shift_s;
+	st->stx_ctime.tv_sec += shift_s;
+}
+
+static uint64_t shift_at;
+
+static void step(struct gcfix *f, enum gcfix_point point)
+{
+	if (shift_at == UINT64_MAX
+		? point == GCFIX_MARKED
+		: point == GCFIX_SWEEP && f->prefix == shift_at)
+		shift_s = shift_next;
+}
+
+static int run_with_step(struct gcfix *f, uint64_t at, int64_t seconds)
+{
+	const struct fault_hooks hooks = { .after = shift_clock };
+	int rc = 0;
+
+	shift_s = 0;
+	shift_next = seconds;
+	shift_at = at;
+	gcfix_fast(&hooks);
+	f->at = step;
+	rc = gcfix_run(f);
+	f->at = NULL;
+	fault_uninstall();
+	return rc;
+}
+
+static void a_clock_that_steps(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->opts.cutoff_s = GCFIX_HOUR;
+	/* Back, by more than the margin of A2, before the first unlink. */
+	assert_err(run_with_step(f, UINT64_MAX, -200), &f->e, ERR_REFUSED,
+	    "was set back by 3m");
+	check_untouched(f);
+	/* In the middle of the sweep: it ends at the next look. */
+	assert_err(run_with_step(f, 5000, -(int64_t)OLD), &f->e, ERR_REFUSED,
+	    "nothing more is removed");
+	assert_int_equal(gcfix_have(f, 10, 15), 15);
+	assert_true(gcfix_have(f, 0, 10) > 0);
+	assert_int_equal(gcfix_have(f, 0, 10) + f->r.removed_chunks, 10);
+	/* Forward is told, once. */
+	assert_ok(run_with_step(f, UINT64_MAX, 3 * GCFIX_DAY), &f->e);
+	assert_int_equal(gcfix_said(f, "was set forward by 3d"), 1);
+	check_collected(f);
+}
+
+static void a_little_is_allowed(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->opts.cutoff_s = GCFIX_HOUR;
+	assert_ok(run_with_step(f, UINT64_MAX, -60), &f->e);
+	check_collected(f);
+	assert_int_equal(gcfix_said(f, "was set"), 0);
+}
+
+/*
+ * Full: touches fail with ENOSPC from the n-th on.  Garbage is found by sets
+ * then, and as ctimes can not be set the file system tells old ones.
+ */
+static int64_t ctime_shift;
+
+static void old_ctimes(void *ctx, struct fault_event *ev)
+{
+	struct statx *st = ev->p;
+
+	(void)ctx;
+	if (ev->call == FAULT_STATX && ev->result == 0 && is_chunk(ev->name))
+		st->stx_ctime.tv_sec -= ctime_shift;
+}
+
+static void run_full(struct gcfix *f, uint64_t from, int error)
+{
+	const struct fault_hooks hooks = { .after = old_ctimes };
+
+	gcfix_fast(&hooks);
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+	    .what = FAULT_FAIL,
+	    .at = from,
+	    .times = FAULT_FOREVER,
+	    .error = error });
+	(void)gcfix_run(f);
+	fault_uninstall();
+}
+
+static void a_full_disk_is_collected_by_sets(void **state)
+{
+	struct gcfix *f = *state;
+
+	for (uint64_t from = 1; from <= 20; from += from < 6 ? 1 : 7) {
+		make_garbage(f);
+		/* Four digests at a time: several passes. */
+		f->opts.touch_batch = 4;
+		ctime_shift = OLD;
+		run_full(f, from, from % 2 == 0 ? EDQUOT : ENOSPC);
+		assert_ok(f->e.code, &f->e);
+		assert_true(f->r.set_based);
+		assert_int_equal(gcfix_said(f, "too full"), 1);
+		assert_int_equal(f->r.removed_chunks, 10);
+		assert_int_equal(f->r.disk_chunks, 15);
+		assert_int_equal(f->r.references, 15);
+		assert_int_equal(f->r.missing_chunks, 0);
+		assert_false(f->fell);
+		check_collected(f);
+		gcfix_remove_tree(f, "host");
+	}
+}
+
+/* A chunk touched by someone has a new ctime, and stays. */
+static void sets_ask_for_an_old_ctime(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->opts.touch_batch = 4;
+	ctime_shift = 0;
+	run_full(f, 1, ENOSPC);
+	assert_ok(f->e.code, &f->e);
+	assert_int_equal(f->r.pending_chunks, 10);
+	check_untouched(f);
+}
+
+static void sets_find_what_is_missing(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	gcfix_remove_chunk(f, 12);
+	gcfix_remove_chunk(f, 20);
+	f->opts.touch_batch = 4;
+	ctime_shift = OLD;
+	run_full(f, 1, ENOSPC);
+	assert_ok(f->e.code, &f->e);
+	assert_int_equal(f->r.missing_chunks, 2);
+	assert_int_equal(gcfix_said(f, "is missing; 'host/b/"), 2);
+	assert_int_equal(f->r.removed_chunks, 10);
+}
+
+/*
+ * Between two passes a snapshot is published that shares the chunks of its
+ * base without a touch, and the base is removed.
+ */
+static unsigned swept;
+
+static void publish_between_passes(struct gcfix *f, enum gcfix_point point)
+{
+	const struct pushfix p = {
+		.group = "host/c",
+		.time = GCFIX_T0 + 1,
+		.base = &f->s0,
+		.reuse = { .first = 10, .n = 15 },
+	};
+
+	if (point != GCFIX_SWEEP || swept++ > 0)
+		return;
+	/* It has no room either: only what needs none is done. */
+	fault_uninstall();
+	(void)gcfix_push(f, &p);
+	gcfix_forget(f, &f->s0);
+	ctime_shift = OLD;
+	gcfix_fast(&(struct fault_hooks){ .after = old_ctimes });
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = ENOSPC });
+}
+
+static void each_pass_lists_anew(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->s0 = (struct backup_snapshot){
+		.group = { .type = BACKUP_HOST, .id = "b" },
+		.time = GCFIX_T0,
+	};
+	f->opts.touch_batch = 4;
+	f->opts.cutoff_s = GCFIX_HOUR;
+	ctime_shift = OLD;
+	swept = 0;
+	f->at = publish_between_passes;
+	run_full(f, 1, ENOSPC);
+	f->at = NULL;
+	assert_ok(f->e.code, &f->e);
+	assert_true(swept > 0);
+	check_collected(f);
+}
+
+/* A run that is killed at its n-th change of anything. */
+static bool run_killed(
+    struct gcfix *f, uint64_t n, enum fault_what what, uint64_t calls)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct err e = ERR_INIT;
+		struct task silent = TASK_SILENT;
+		struct gc_result r;
+		struct datastore *ds = NULL;
+
+		if (datastore_open(f->path, DATASTORE_GC, NULL, &ds, &e) < 0)
+			_exit(1);
+		fault_install();
+		fault_add(&(struct fault_rule){
+		    .calls = calls, .what = what, .at = n, .times = 1 });
+		_exit(gc_run(ds, &f->opts, &silent, &r, &e) < 0 ? 2 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		assert_int_equal(WEXITSTATUS(status), 0);
+	return WIFSIGNALED(status);
+}
+
+static void reopen(struct gcfix *f, bool open)
+{
+	datastore_close(f->gc);
+	datastore_close(f->ds);
+	f->gc = NULL;
+	f->ds = NULL;
+	if (!open)
+		return;
+	assert_ok(
+	    datastore_open(f->path, DATASTORE_GC, NULL, &f->gc, &f->e), &f->e);
+	assert_ok(datastore_open(f->path, DATASTORE_WRITE, NULL, &f->ds, &f->e),
+	    &f->e);
+}
+
+static void kill_at_each(
+    struct gcfix *f, enum fault_what what, uint64_t calls, uint64_t least)
+{
+	uint64_t killed = 0;
+	bool more = true;
+
+	for (uint64_t n = 1; more; n++) {
+		make_garbage(f);
+		/* A lock held here would be held for the child, too. */
+		reopen(f, false);
+		more = run_killed(f, n, what, calls);
+		reopen(f, true);
+		killed += more;
+		assert_int_equal(gcfix_check(f), 1);
+		/* A push of what went, and the next run. */
+		(void)gcfix_push_new(f, "host/c", GCFIX_T0, 0, 3);
+		gcfix_age(f, OLD);
+		gcfix_collect(f);
+		assert_int_equal(gcfix_have(f, 0, 3), 3);
+		assert_int_equal(gcfix_have(f, 3, 7), 0);
+		assert_int_equal(gcfix_check(f), 2);
+		assert_int_equal(f->r.warnings, 0);
+		gcfix_remove_tree(f, "host");
+	}
+	assert_true(killed >= least);
+}
+
+static void killed_at_each_unlink(void **state)
+{
+	kill_at_each(*state, FAULT_KILL_AFTER, FAULT_BIT(FAULT_UNLINKAT), 10);
+}
+
+static void killed_at_each_change(void **state)
+{
+	kill_at_each(*state, FAULT_KILL, FAULT_CHANGES, 30);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		GCFIX_TEST(every_finding_is_told),
+		GCFIX_TEST(one_finding_is_enough),
+		GCFIX_TEST(touches_that_fail),
+		GCFIX_TEST(touches_that_are_ignored),
+		GCFIX_TEST(a_roll_back_stops_the_sweep),
+		GCFIX_TEST(a_clock_that_steps),
+		GCFIX_TEST(a_little_is_allowed),
+		GCFIX_TEST(a_full_disk_is_collected_by_sets),
+		GCFIX_TEST(sets_ask_for_an_old_ctime),
+		GCFIX_TEST(sets_find_what_is_missing),
+		GCFIX_TEST(each_pass_lists_anew),
+		GCFIX_TEST(killed_at_each_unlink),
+		GCFIX_TEST(killed_at_each_change),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
