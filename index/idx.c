@@ -76,7 +76,7 @@ static int read_header(struct idx *ix, struct err *e)
 	return ix->info.kind == IDX_DYNAMIC ? read_dynamic_size(ix, e) : 0;
 }
 
-/* Rule 11.  A name without either suffix (a temporary one) says nothing. */
+/* Of rule 2.  A name without either suffix (a temporary one) says nothing. */
 static int check_name(const struct idx *ix, const char *name, struct err *e)
 {
 	enum idx_kind want = ix->info.kind;
@@ -237,7 +237,7 @@ static int take_entries(struct idx *ix, struct idx_entry *entries, size_t max,
 	return 0;
 }
 
-/* All was read: rule 10. */
+/* All was read: rule 7. */
 static int check_csum(struct idx *ix, struct err *e)
 {
 	char found[DIGEST_HEX_SIZE];

@@ -7,20 +7,17 @@
  * one digest of 32 bytes per chunk, a `.didx` 40 bytes per chunk: end offset
  * u64 and digest.  csum is the SHA-256 of everything behind the header.
  * All little-endian.  Every reader goes through these functions.  An index
- * is valid if (etc/doc/format-store.md):
+ * is valid if (the numbers are those of etc/doc/format-store.md):
  *
  *   1  its file has at least 4096 bytes
- *   2  the magic is one of the two
+ *   2  the magic is one of the two, and that of its suffix (idx.h)
  *   3  the rest of the header is zero
- *   4  a multiple of 32 or 40 bytes follows; in a `.fidx` at least one
- *   5  `.fidx`: chunk size is a power of two, at most CHUNK_MAX_PLAIN
- *   6  `.fidx`: size is at least 1
- *   7  `.fidx`: there are size / chunk size entries, rounded up
- *   8  `.didx`: ends increase, the first from 0
- *   9  `.didx`: no chunk is longer than CHUNK_MAX_PLAIN
- *  10  csum is that of the entries (idx.h, when they were all read)
- *
- * The name is not looked at here; idx_open wants its suffix to agree (11).
+ *   4  a multiple of 32 or 40 bytes follows
+ *   5  `.fidx`: at least one entry; chunk size a power of two, at most
+ *      CHUNK_MAX_PLAIN; size at least 1; entries as many as these say
+ *   6  `.didx`: ends increase, the first from 0; no chunk is longer than
+ *      CHUNK_MAX_PLAIN
+ *   7  csum is that of the entries (idx.h, when all were read)
  */
 #ifndef CAIRN_INDEX_IDXFORMAT_H
 #define CAIRN_INDEX_IDXFORMAT_H
@@ -64,7 +61,7 @@ static inline size_t idx_entry_size(enum idx_kind k)
 
 /*
  * Check a header (the first n bytes) against the length of its file, in the
- * order of the rules 1 to 7.  ERR_CORRUPT says what was found and what was
+ * order of the rules 1 to 5.  ERR_CORRUPT says what was found and what was
  * wanted; files are named by the caller.
  */
 int idx_header_decode(const uint8_t *p, size_t n, uint64_t file_size,
@@ -75,7 +72,7 @@ void idx_header_encode(
 
 /*
  * Entry number i (0 first) from its bytes; prev_end is the end before it.
- * Rules 8 and 9.
+ * Rule 6.
  */
 int idx_entry_decode(const struct idx_info *info, uint64_t i, const uint8_t *p,
     uint64_t prev_end, struct idx_entry *ret, struct err *e);

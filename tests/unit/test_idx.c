@@ -346,7 +346,7 @@ static void says_what_can_not_be_opened(void **state)
 	assert_null(ix);
 }
 
-/* Rule 11. */
+/* Of rule 2. */
 static void wants_the_kind_that_the_name_says(void **state)
 {
 	struct world *w = *state;

@@ -200,7 +200,7 @@ static void refuses_any_reserved_byte(void **state)
 	assert_ok(idx_header_decode(h, sizeof(h), 4096, &x, &e), &e);
 }
 
-/* Rules 5 to 7. */
+/* Rule 5. */
 static const struct {
 	uint64_t size;
 	uint64_t chunk_size;
@@ -319,7 +319,7 @@ static void decodes_fixed_entries(void **state)
 	assert_int_equal(idx_fixed_length(&x, 0), 7);
 }
 
-/* Rules 8 and 9. */
+/* Rule 6. */
 static void checks_dynamic_entries(void **state)
 {
 	static const struct {
