@@ -268,10 +268,11 @@ int archive_load_chunk(struct datastore *ds, struct archive_loader *l,
 
 	/* What was read wrong once may be right the next time: memory and
 	 * cables err, too.  Only what is wrong twice is the disk's. */
-	if (rc == ERR_CORRUPT)
+	if (rc == ERR_CORRUPT) {
 		rc = load_once(ds, l, d, out, e);
-	else if (rc < 0)
+	} else if (rc < 0) {
 		*e = first;
+	}
 	l->bad = rc == ERR_CORRUPT;
 	if (rc < 0 || out->len == want_size)
 		return rc;

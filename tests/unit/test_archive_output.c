@@ -155,6 +155,8 @@ static void stops_though_nobody_reads(void **state)
 	restorefix_push(f, IMG, f->own, n);
 	assert_ok(restorefix_open(f, "root.img"), &f->e);
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	/* So that no chunk fits exactly. */
+	assert_int_equal(write(ends[1], "x", 1), 1);
 	fault_install();
 	fault_set_hooks(&hooks);
 	rc = archive_extract(

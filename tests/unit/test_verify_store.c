@@ -229,12 +229,17 @@ static void goes_on_behind_disk_errors(void **state)
 	}
 }
 
+/* Indexes are read in pieces of this many entries. */
+#define PIECE ((size_t)(1 << 20) / IDX_DYNAMIC_ENTRY_SIZE)
+
 /* Reading its second piece, for the chunks, fails. */
 static void fail_index(void *ctx, struct fault_event *ev)
 {
 	atomic_int *left = ctx;
 
-	if (ev->call == FAULT_PREAD && ev->at > 1 << 20 &&
+	if (ev->call == FAULT_PREAD &&
+	    ev->at ==
+		(int64_t)(IDX_HEADER_SIZE + PIECE * IDX_DYNAMIC_ENTRY_SIZE) &&
 	    atomic_fetch_sub(left, 1) == 1) {
 		ev->skip = true;
 		ev->result = -1;
@@ -245,12 +250,12 @@ static void fail_index(void *ctx, struct fault_event *ev)
 /* What was submitted of it by then is judged under its own name. */
 static void goes_on_behind_an_index_that_fails_later(void **state)
 {
-	enum { PIECE = (1 << 20) / 40, MANY = PIECE + 100 };
+	const size_t many = PIECE + 100;
+	const size_t last = PIECE / 1024 * 1024; /* entries are got by 1024 */
 	struct restorefix *f = *state;
-	/* Its end, for the size, twice; to be checked; for the chunks. */
-	atomic_int left = 4;
+	atomic_int left = 2; /* to be checked; for the chunks */
 	struct fault_hooks hooks = { .before = fail_index, .ctx = &left };
-	struct idx_entry *entries = calloc(MANY, sizeof(*entries));
+	struct idx_entry *entries = calloc(many, sizeof(*entries));
 	struct backup_snapshot sound;
 	struct verify_result r;
 	struct digest d;
@@ -260,13 +265,13 @@ static void goes_on_behind_an_index_that_fails_later(void **state)
 	sound = f->id;
 	restorefix_begin(f);
 	d = restorefix_put(f, "x", 1);
-	for (size_t i = 0; i < MANY; i++) {
+	for (size_t i = 0; i < many; i++) {
 		entries[i] = (struct idx_entry){ .digest = d, .end = i + 1 };
-		/* The last ones of the first piece are missing. */
-		if (i < PIECE && i >= PIECE - 3)
-			entries[i].digest.b[31] ^= (uint8_t)(i - PIECE + 4);
+		/* The last ones before it fails are missing. */
+		if (i < last && i >= last - 3)
+			entries[i].digest.b[31] ^= (uint8_t)(i - last + 4);
 	}
-	restorefix_craft(f, "a.raw.didx", entries, MANY);
+	restorefix_craft(f, "a.raw.didx", entries, many);
 	restorefix_commit(f);
 	free(entries);
 	fault_install();
