@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/app.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -135,7 +136,6 @@ static int find_path(
 static void advise_init(const char *path, struct err *e)
 {
 	static const char *const parts[] = { ".chunks", ".cairn", ".lock" };
-	size_t n = strlen(e->msg);
 	char inside[PATH_MAX];
 	struct statx st;
 
@@ -148,8 +148,7 @@ static void advise_init(const char *path, struct err *e)
 			STATX_TYPE, &st) == 0)
 			return;
 	}
-	(void)snprintf(
-	    e->msg + n, sizeof(e->msg) - n, "; 'cairn init' makes one");
+	err_suffix(e, "; 'cairn init' makes one");
 }
 
 int app_open_datastore(struct app *app, enum datastore_access access,
@@ -179,6 +178,8 @@ int app_open_datastore(struct app *app, enum datastore_access access,
 	rc = datastore_open(path, access, &settings, ret, e);
 	if (rc == ERR_NOTFOUND)
 		advise_init(path, e);
+	if (rc < 0 && err_is_sys(e, EROFS))
+		err_suffix(e, "; this command has to write to the datastore");
 	return rc;
 }
 

@@ -110,6 +110,8 @@ static int status(struct app *app, struct err *e)
 		rc = gc_is_running(ds, &running, who, sizeof(who), e);
 	if (rc == 0)
 		rc = gc_last_read(ds, &last, e);
+	if (rc == ERR_CORRUPT)
+		err_suffix(e, "; the next garbage collection writes it anew");
 	if (rc == 0)
 		rc = gc_report_status(app, &last, running ? who : NULL, e);
 	datastore_close(ds);

@@ -6,16 +6,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/output.h"
 #include "datastore/base/digest.h"
 #include "datastore/base/file.h"
+#include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 #include "datastore/blob.h"
 #include "datastore/manifest.h"
 #include "index/idx.h"
+
+#define MAGIC_SIZE 8
 
 /* The largest blob there is, header included. */
 #define INSPECT_MAX ((size_t)BLOB_MAX_PLAIN + BLOB_ENCRYPTED_HEADER_SIZE)
@@ -99,6 +103,7 @@ static int index_facts(
 static int inspect_index(struct inspection *in, int fd, struct err *e)
 {
 	struct err why = ERR_INIT;
+	enum idx_kind named = IDX_FIXED;
 	struct idx *ix = NULL;
 	int rc = idx_open_fd(fd, in->shown, &ix, &why);
 
@@ -110,7 +115,12 @@ static int inspect_index(struct inspection *in, int fd, struct err *e)
 		return rc;
 	}
 	rc = index_facts(in, idx_info(ix), e);
-	if (rc == 0) {
+	if (rc == 0 && idx_kind_of_name(in->base, &named) &&
+	    named != idx_info(ix)->kind) {
+		(void)err_set(
+		    &why, ERR_CORRUPT, "the name is that of another kind");
+		rc = fact_damage(in, &why, e);
+	} else if (rc == 0) {
 		int check = idx_check(ix, &why);
 
 		if (check == ERR_CORRUPT)
@@ -121,6 +131,38 @@ static int inspect_index(struct inspection *in, int fd, struct err *e)
 		}
 	}
 	idx_close(ix);
+	return rc;
+}
+
+static int manifest_files(
+    struct inspection *in, const struct manifest *m, struct err *e)
+{
+	struct js *files = in->app->json ? js_array() : NULL;
+	int rc = 0;
+
+	if (!in->app->json)
+		rc = fact_u64(in, "files", m->files_n, e);
+	for (size_t i = 0; i < m->files_n && rc == 0; i++) {
+		const struct manifest_file *f = &m->files[i];
+		char hex[DIGEST_HEX_SIZE];
+		struct js *o = NULL;
+
+		digest_hex(&f->csum, hex);
+		if (!in->app->json) {
+			rc = output_text(e, "  %s  %s  %" PRIu64 " bytes\n",
+			    hex, f->filename, f->size);
+			continue;
+		}
+		o = js_object();
+		js_set_str(o, "filename", f->filename, e);
+		js_set_u64(o, "size", f->size, e);
+		js_set_str(o, "csum", hex, e);
+		js_append(files, o, e);
+	}
+	if (in->app->json) {
+		js_set(in->doc, "files", files, e);
+		rc = e->code;
+	}
 	return rc;
 }
 
@@ -136,16 +178,7 @@ static int manifest_facts(
 		rc = fact(in, "backup-id", m->id, e);
 	if (rc == 0)
 		rc = fact(in, "signed", m->is_signed ? "yes" : "no", e);
-	if (rc == 0)
-		rc = fact_u64(in, "files", m->files_n, e);
-	for (size_t i = 0; i < m->files_n && rc == 0 && !in->app->json; i++) {
-		char hex[DIGEST_HEX_SIZE];
-
-		digest_hex(&m->files[i].csum, hex);
-		rc = output_text(e, "  %s  %s  %" PRIu64 " bytes\n", hex,
-		    m->files[i].filename, m->files[i].size);
-	}
-	return rc;
+	return rc < 0 ? rc : manifest_files(in, m, e);
 }
 
 /* A manifest says itself which snapshot it is of. */
@@ -249,23 +282,77 @@ static int inspect_blob(
 	return rc;
 }
 
-/* Index files may be larger than memory; all else is read whole. */
-static int inspect(struct inspection *in, struct err *e)
+/* A link is followed: its name is as good as any. */
+static int open_file(
+    struct inspection *in, int *ret_fd, uint64_t *ret_size, struct err *e)
 {
-	enum backup_file_kind kind = backup_file_kind(in->base);
-	struct buf raw = BUF_INIT;
-	int fd = -1;
+	int fd = sysio_openat(AT_FDCWD, in->path,
+	    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	struct statx st;
 	int rc = 0;
 
-	if (kind == BACKUP_FILE_FIDX || kind == BACKUP_FILE_DIDX) {
-		rc = file_open_regular(
-		    AT_FDCWD, in->path, &fd, NULL, in->shown, e);
-		return rc < 0 ? rc : inspect_index(in, fd, e);
+	if (fd < 0)
+		return err_sys(e, "'%s'", in->shown);
+	rc = file_stat_fd(fd, &st, in->shown, e);
+	if (rc == 0 && (st.stx_mode & S_IFMT) != S_IFREG)
+		rc = err_set(e, ERR_INVALID, "'%s' is %s, want a file",
+		    in->shown,
+		    (st.stx_mode & S_IFMT) == S_IFDIR ? "a directory"
+						      : "no regular file");
+	if (rc < 0) {
+		file_close(&fd);
+		return rc;
 	}
-	rc = file_read_at(AT_FDCWD, in->path, INSPECT_MAX, &raw, in->shown, e);
+	*ret_fd = fd;
+	*ret_size = st.stx_size;
+	return 0;
+}
+
+/* Does it begin as an index does? */
+static bool has_index_magic(const uint8_t *p, size_t n)
+{
+	static const enum idx_kind kinds[] = { IDX_FIXED, IDX_DYNAMIC };
+	uint8_t header[IDX_HEADER_SIZE];
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct idx_info info = { .kind = kinds[i] };
+
+		idx_header_encode(&info, header);
+		if (n == MAGIC_SIZE && memcmp(p, header, MAGIC_SIZE) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Index files may be larger than memory; all else is read whole. */
+static int inspect(struct inspection *in, int fd, uint64_t size, struct err *e)
+{
+	enum idx_kind kind = IDX_FIXED;
+	struct buf raw = BUF_INIT;
+	size_t n = 0;
+	int rc = 0;
+
+	if (idx_kind_of_name(in->base, &kind))
+		return inspect_index(in, fd, e);
+	if (size > INSPECT_MAX)
+		rc = err_set(e, ERR_LIMIT,
+		    "'%s' has %" PRIu64 " bytes, more than any blob or chunk",
+		    in->shown, size);
+	if (rc == 0)
+		rc = buf_reserve(&raw, (size_t)size + 1, e);
+	if (rc == 0)
+		rc = file_read_fully(
+		    fd, raw.data, (size_t)size, &n, in->shown, e);
+	raw.len = n;
+	if (rc == 0 &&
+	    has_index_magic(raw.data, n < MAGIC_SIZE ? n : MAGIC_SIZE)) {
+		buf_release(&raw);
+		return inspect_index(in, fd, e);
+	}
 	if (rc == 0)
 		rc = inspect_blob(in, &raw, e);
 	buf_release(&raw);
+	file_close(&fd);
 	return rc;
 }
 
@@ -273,15 +360,22 @@ int cmd_inspect(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct inspection in = { .app = app, .path = inv->args[0] };
 	const char *slash = strrchr(in.path, '/');
+	uint64_t size = 0;
+	int fd = -1;
 	int rc = 0;
 
 	in.base = slash != NULL ? slash + 1 : in.path;
 	(void)text_name(in.shown, sizeof(in.shown), in.path);
 	in.doc = js_object();
 	output_json_begin(e);
-	rc = fact(&in, "file", in.path, e);
-	if (rc == 0)
-		rc = inspect(&in, e);
+	rc = open_file(&in, &fd, &size, e);
+	if (rc == 0) {
+		rc = fact(&in, "file", in.path, e);
+		if (rc == 0)
+			rc = inspect(&in, fd, size, e);
+		else
+			file_close(&fd);
+	}
 	if (rc == 0 && app->json) {
 		rc = output_json(in.doc, e);
 		in.doc = NULL;

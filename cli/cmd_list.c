@@ -21,8 +21,30 @@ struct lister {
 	struct table *table;
 	struct js *array;
 	bool all;
-	bool damaged; /* a manifest could not be read */
+	bool damaged; /* something could not be read, and was told */
 };
+
+/* One damaged thing must not hide the others: warn and go on. */
+static void pass_over(void *ctx, const struct err *why)
+{
+	struct lister *l = ctx;
+
+	task_message(&l->app->task, TASK_WARNING, "%s", why->msg);
+	l->damaged = true;
+}
+
+/* Is it about this one thing?  Then pass over it, else it is *e. */
+static int pass_over_damage(
+    struct lister *l, const struct err *why, struct err *e)
+{
+	if (why->code != ERR_CORRUPT && why->code != ERR_SYS &&
+	    why->code != ERR_LIMIT && why->code != ERR_UNSUPPORTED) {
+		*e = *why;
+		return why->code;
+	}
+	pass_over(l, why);
+	return 0;
+}
 
 static const char *verified_name(enum verify_outcome v)
 {
@@ -115,7 +137,6 @@ static int add_row(struct lister *l, const struct tree_snapshot *s,
 	return rc;
 }
 
-/* A damaged manifest must not hide the other snapshots: warn and go on. */
 static int read_manifest(struct lister *l, const struct tree_snapshot *s,
     struct manifest *m, bool *ret_there, struct err *e)
 {
@@ -129,13 +150,7 @@ static int read_manifest(struct lister *l, const struct tree_snapshot *s,
 	*ret_there = rc == 0;
 	if (rc == 0 || rc == ERR_NOTFOUND)
 		return 0;
-	if (rc != ERR_CORRUPT) {
-		*e = why;
-		return rc;
-	}
-	task_message(&l->app->task, TASK_WARNING, "%s", why.msg);
-	l->damaged = true;
-	return 0;
+	return pass_over_damage(l, &why, e);
 }
 
 static int list_snapshot(
@@ -160,8 +175,9 @@ static int list_snapshot(
 static int list_group(
     struct lister *l, const struct backup_group *g, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = l };
 	struct tree_snapshots snapshots = { .items = NULL, .n = 0 };
-	int rc = tree_snapshots(l->ds, g, &snapshots, e);
+	int rc = tree_snapshots_past(l->ds, g, &o, &snapshots, e);
 
 	for (size_t i = 0; i < snapshots.n && rc == 0; i++)
 		rc = list_snapshot(l, &snapshots.items[i], e);
@@ -171,8 +187,9 @@ static int list_group(
 
 static int list_all(struct lister *l, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = l };
 	struct tree_groups groups = { .items = NULL, .n = 0 };
-	int rc = tree_groups(l->ds, &l->app->ns, &groups, e);
+	int rc = tree_groups_past(l->ds, &l->app->ns, &o, &groups, e);
 
 	for (size_t i = 0; i < groups.n && rc == 0; i++) {
 		struct err gone = ERR_INIT;
@@ -181,7 +198,7 @@ static int list_all(struct lister *l, struct err *e)
 		if (rc == ERR_NOTFOUND)
 			rc = 0; /* removed since the groups were listed */
 		else if (rc < 0)
-			*e = gone;
+			rc = pass_over_damage(l, &gone, e);
 	}
 	tree_groups_release(&groups);
 	return rc;
@@ -230,11 +247,12 @@ struct group_row {
 	char owner[256];
 };
 
-static int read_group(struct datastore *ds, const struct backup_group *g,
+static int read_group(struct lister *l, const struct backup_group *g,
     struct group_row *row, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = l };
 	struct tree_snapshots snapshots = { .items = NULL, .n = 0 };
-	int rc = tree_snapshots(ds, g, &snapshots, e);
+	int rc = tree_snapshots_past(l->ds, g, &o, &snapshots, e);
 
 	memset(row, 0, sizeof(*row));
 	for (size_t i = 0; i < snapshots.n; i++) {
@@ -247,7 +265,8 @@ static int read_group(struct datastore *ds, const struct backup_group *g,
 	}
 	tree_snapshots_release(&snapshots);
 	if (rc == 0)
-		rc = tree_group_owner(ds, g, row->owner, sizeof(row->owner), e);
+		rc = tree_group_owner(
+		    l->ds, g, row->owner, sizeof(row->owner), e);
 	return rc;
 }
 
@@ -293,6 +312,7 @@ int cmd_groups(struct app *app, const struct invocation *inv, struct err *e)
 		"UNFINISHED", "LATEST", "OWNER" };
 	struct tree_groups groups = { .items = NULL, .n = 0 };
 	struct lister l = { .app = app };
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = &l };
 	int rc = 0;
 
 	(void)inv;
@@ -300,7 +320,7 @@ int cmd_groups(struct app *app, const struct invocation *inv, struct err *e)
 	if (rc == 0)
 		rc = table_new("lrrll", heading, &l.table, e);
 	if (rc == 0)
-		rc = tree_groups(l.ds, &app->ns, &groups, e);
+		rc = tree_groups_past(l.ds, &app->ns, &o, &groups, e);
 	if (rc < 0)
 		goto out;
 	l.array = js_array();
@@ -308,13 +328,13 @@ int cmd_groups(struct app *app, const struct invocation *inv, struct err *e)
 		struct group_row row;
 		struct err why = ERR_INIT;
 
-		rc = read_group(l.ds, &groups.items[i], &row, &why);
+		rc = read_group(&l, &groups.items[i], &row, &why);
 		if (rc == 0)
 			rc = group_out(&l, &groups.items[i], &row, e);
 		else if (rc == ERR_NOTFOUND)
 			rc = 0; /* removed since the groups were listed */
 		else
-			*e = why;
+			rc = pass_over_damage(&l, &why, e);
 	}
 	if (rc == 0 && app->json) {
 		output_json_begin(e);
@@ -328,7 +348,9 @@ out:
 	table_free(l.table);
 	tree_groups_release(&groups);
 	datastore_close(l.ds);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return l.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
 }
 
 static int files_json(

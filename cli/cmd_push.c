@@ -2,6 +2,7 @@
 /*
  * cmd_push: make a snapshot.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,10 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 	p.opts.min_free = ds->settings.min_free;
 	p.ingest.level = p.opts.level;
 	rc = run(&p, ds, e);
+	if (rc < 0 && (err_is_sys(e, ENOSPC) || err_is_sys(e, EDQUOT)))
+		err_suffix(e,
+		    "; to make room, 'cairn forget' snapshots and then run "
+		    "'cairn gc --cutoff 0'");
 	if (rc == 0)
 		rc = app->json ? print_json(&p, e) : print_text(&p, e);
 out:

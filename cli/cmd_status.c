@@ -31,19 +31,35 @@ struct status {
 	size_t damaged;
 	struct registration_list sessions;
 	struct gc_last gc;
+	bool gc_damaged; /* nobody knows what it was */
+	bool damaged_places;
 	bool gc_running;
 	char gc_who[256];
 };
 
+/* One damaged thing must not hide the others: warn and go on. */
+static void pass_over(void *ctx, const struct err *why)
+{
+	struct status *s = ctx;
+
+	task_message(&s->app->task, TASK_WARNING, "%s", why->msg);
+	s->damaged_places = true;
+}
+
 static int count_group(
     struct status *s, const struct backup_group *g, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = s };
 	struct tree_snapshots l = { .items = NULL, .n = 0 };
 	struct err why = ERR_INIT;
-	int rc = tree_snapshots(s->ds, g, &l, &why);
+	int rc = tree_snapshots_past(s->ds, g, &o, &l, &why);
 
 	if (rc == ERR_NOTFOUND)
 		return 0; /* removed since the groups were listed */
+	if (rc == ERR_CORRUPT || rc == ERR_SYS) {
+		pass_over(s, &why);
+		return 0;
+	}
 	if (rc < 0) {
 		*e = why;
 		return rc;
@@ -64,15 +80,16 @@ static int count_group(
 
 static int count(struct status *s, struct err *e)
 {
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = s };
 	struct tree_namespaces all = { .items = NULL, .n = 0 };
-	int rc = tree_namespaces(s->ds, &all, e);
+	int rc = tree_namespaces_past(s->ds, &o, &all, e);
 
 	s->namespaces = all.n;
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
 		struct tree_groups groups = { .items = NULL, .n = 0 };
 		struct err why = ERR_INIT;
 
-		rc = tree_groups(s->ds, &all.items[i], &groups, &why);
+		rc = tree_groups_past(s->ds, &all.items[i], &o, &groups, &why);
 		if (rc == ERR_NOTFOUND)
 			rc = 0; /* removed since namespaces were listed */
 		if (rc < 0)
@@ -82,6 +99,23 @@ static int count(struct status *s, struct err *e)
 		tree_groups_release(&groups);
 	}
 	tree_namespaces_release(&all);
+	return rc;
+}
+
+/* A damaged record of it hides nothing else. */
+static int read_last_gc(struct status *s, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = gc_last_read(s->ds, &s->gc, &why);
+
+	if (rc == ERR_CORRUPT) {
+		task_message(&s->app->task, TASK_WARNING,
+		    "%s; the next garbage collection writes it anew", why.msg);
+		s->gc_damaged = true;
+		return 0;
+	}
+	if (rc < 0)
+		*e = why;
 	return rc;
 }
 
@@ -103,9 +137,7 @@ static int collect(struct status *s, struct err *e)
 	if (rc == 0)
 		rc = gc_is_running(
 		    s->ds, &s->gc_running, s->gc_who, sizeof(s->gc_who), e);
-	if (rc == 0)
-		rc = gc_last_read(s->ds, &s->gc, e);
-	return rc;
+	return rc < 0 ? rc : read_last_gc(s, e);
 }
 
 static struct js *sessions_json(const struct status *s, struct err *e)
@@ -245,6 +277,8 @@ static int print_gc(const struct status *s, struct err *e)
 
 	if (s->gc_running)
 		rc = output_text(e, "gc:          running: %s\n", s->gc_who);
+	if (rc == 0 && s->gc_damaged)
+		return output_text(e, "gc:          see the warning\n");
 	if (rc == 0 && !s->gc.found)
 		return output_text(e, "gc:          never ended here\n");
 	if (rc == 0 && r->ended != 0)
@@ -281,5 +315,7 @@ int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
 	}
 	registration_list_release(&s.sessions);
 	datastore_close(s.ds);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return s.gc_damaged || s.damaged_places ? EXIT_INCOMPLETE : EXIT_DONE;
 }

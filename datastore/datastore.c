@@ -135,11 +135,20 @@ static const char *user_name(uid_t uid, char out[USER_SIZE])
 	return out;
 }
 
+static int belongs_to_another(
+    const struct datastore *ds, const struct statx *chunks, struct err *e)
+{
+	char user[USER_SIZE];
+
+	return err_set(e, ERR_REFUSED,
+	    "datastore '%s' belongs to another user: run as %s", ds->path,
+	    user_name(chunks->stx_uid, user));
+}
+
 static int check_owner(
     struct datastore *ds, const struct statx *chunks, struct err *e)
 {
 	uid_t me = geteuid();
-	char user[USER_SIZE];
 
 	ds->owner = (struct file_owner){
 		.change = me == 0,
@@ -148,9 +157,7 @@ static int check_owner(
 	};
 	if (ds->access == DATASTORE_READ || me == 0 || me == chunks->stx_uid)
 		return 0;
-	return err_set(e, ERR_REFUSED,
-	    "datastore '%s' belongs to another user: run as %s", ds->path,
-	    user_name(chunks->stx_uid, user));
+	return belongs_to_another(ds, chunks, e);
 }
 
 /* The error of a directory without `.chunks`: what should be done about it? */
@@ -215,6 +222,9 @@ static int open_chunks(struct datastore *ds, struct err *e)
 	}
 	rc = file_open_dir(
 	    ds->root_fd, CHUNKS_NAME, &ds->chunks_fd, shown.text, e);
+	/* Nobody else may read there. */
+	if (rc < 0 && err_is_sys(e, EACCES))
+		return belongs_to_another(ds, &st, e);
 	if (rc == 0)
 		rc = file_stat_fd(ds->chunks_fd, &st, shown.text, e);
 	if (rc < 0)

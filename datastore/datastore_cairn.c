@@ -180,12 +180,16 @@ int datastore_format_read(int cairn_fd, const char *path,
 	rc = js_parse(text.data, text.len, &doc, e);
 	if (rc == 0)
 		rc = decode_format(doc, ret, e);
-	if (rc < 0) {
+	if (rc < 0)
 		err_prefix(e, "'%s'", shown.text);
-	} else {
+	else
 		*ret_found = true;
-	}
 out:
+	/* Nobody but the user knows whether there is a copy of it. */
+	if (rc == ERR_CORRUPT)
+		err_suffix(e,
+		    "; put a copy of it back, or remove it: the next push "
+		    "makes a new one");
 	js_free(doc);
 	buf_release(&text);
 	return rc;

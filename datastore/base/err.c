@@ -85,6 +85,18 @@ void err_prefix(struct err *e, const char *fmt, ...)
 	memcpy(e->msg, joined, sizeof(joined));
 }
 
+void err_suffix(struct err *e, const char *fmt, ...)
+{
+	char text[ERR_MSG_SIZE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	make_one_line(text);
+	append(e->msg, sizeof(e->msg), text);
+}
+
 int err_is_sys(const struct err *e, int sys_errno)
 {
 	return e->code == ERR_SYS && e->sys_errno == sys_errno;

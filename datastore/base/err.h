@@ -77,6 +77,11 @@ static inline int err_forget(struct err *e)
 	return 0;
 }
 
+/* Put the text behind the message: what to do about it; a message too long
+ * loses its end. */
+void err_suffix(struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
 /* True if *e is a failed system call with this errno. */
 int err_is_sys(const struct err *e, int sys_errno);
 

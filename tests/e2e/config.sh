@@ -46,7 +46,7 @@ check 1 cairn -d ./c-none/ list <<'END'
 END
 touch file
 check 1 cairn -d ./file list <<'END'
-! cairn: './file' is no datastore: it is no directory; 'cairn init' makes one
+! cairn: './file' is no datastore: it is no directory
 END
 mkdir dir
 check 1 cairn -d ./dir list <<'END'

@@ -25,7 +25,7 @@ expect 0 <<'END'
 (['format', 'host', 'requires', 'store'], 1, [])
 END
 check 0 cairn -d ./store list </dev/null
-sound
+sound store
 
 # Again, in it, below it.
 keep=store check 1 cairn init store <<'END'

@@ -72,7 +72,7 @@ min-free = 0
 END
 
 # normalise: the scratch directory, times other than those of 2001 (which the
-# tests choose), digests, UUIDs, pids, hosts, rates; progress lines go, unless
+# tests choose) or of $times, digests, UUIDs, pids, hosts, rates; progress lines go, unless
 # $progress is set.  $also may hold more sed commands.
 normalise() {
 	local drop='/^! cairn: (push|restore) [^ ]+ [0-9.]+( ?[KMGTPE]i?B|%| B)/d
@@ -83,7 +83,8 @@ normalise() {
 		s|$scratch/work|DIR|g
 		s/[0-9a-f]{64}/DIGEST/g
 		s/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/UUID/g
-		s/\<200[^1]-|\<20[1-9][0-9]-/@&/g
+		s/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/@&/g
+		s/@(${times:-2001}-)/\1/g
 		s/@[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g
 		s/pid [0-9]+/pid PID/g
 		s/(\<on|\<host) $(uname -n)\>/\1 HOST/g
@@ -96,6 +97,9 @@ fail() {
 		"${BASH_LINENO[${#BASH_LINENO[@]} - 2]}" "$*"
 	exit 1
 }
+
+# show: what the command said, but not all of it.
+show() { head -c 4000 "$out" "$err" | cat -v; }
 
 # run COMMAND...: its exit code, stdout and stderr into $code and the files
 # $out and $err; its stdin is the file $in, else empty.  With $keep, the
@@ -110,7 +114,7 @@ run() {
 	[ -n "${keep-}" ] || return 0
 	state "$keep" >"$scratch/shell/after"
 	diff -u "$scratch/shell/before" "$scratch/shell/after" || {
-		cat "$out" "$err"
+		show
 		fail "changed '$keep': $*"
 	}
 }
@@ -125,8 +129,8 @@ expect() {
 	} | normalise >"$scratch/shell/got"
 	if [ "$code" -ne "$want" ] ||
 		! cmp -s "$scratch/shell/want" "$scratch/shell/got"; then
-		diff -u --label wanted --label got \
-			"$scratch/shell/want" "$scratch/shell/got" || true
+		diff -au --label wanted --label got "$scratch/shell/want" \
+			"$scratch/shell/got" | head -c 8000 | cat -v || true
 		[ "$code" -eq "$want" ] ||
 			printf 'exit code %d, want %d\n' "$code" "$want"
 		fail "not what was expected"
@@ -145,12 +149,13 @@ check() {
 ok() {
 	run "$@"
 	[ "$code" -eq 0 ] || {
-		cat "$out" "$err"
+		show
 		fail "exit code $code: $*"
 	}
 }
 
-# bytes SEED SIZE: the same ones each time, and incompressible.
+# bytes SEED SIZE: the same ones each time, and incompressible.  To a file:
+# data FILE SIZE [SEED].
 bytes() {
 	python3 -c '
 import random, sys
@@ -162,7 +167,8 @@ while left > 0:
     left -= n' "$1" "$2"
 }
 
-KIB=1024
+data() { bytes "${3:-$1}" "$2" >"$1"; }
+
 MIB=1048576
 
 # state DIR: all that a command which changes nothing leaves as it is, also
@@ -173,18 +179,18 @@ state() {
 	find "$1" -path '*/.chunks/*' -type f -printf '%P %A@\n' | sort
 }
 
-# sound [STORE]: the independent reader finds no problem.
+# sound STORE: the independent reader finds no problem.
 sound() {
-	python3 "$reader" check "${1:-store}" >"$scratch/shell/sound" || {
+	python3 "$reader" check "$1" >"$scratch/shell/sound" || {
 		cat "$scratch/shell/sound"
 		fail "the store is not sound"
 	}
 }
 
-# no_leftovers [STORE]: no temporary file, no registration, no snapshot that
+# no_leftovers STORE: no temporary file, no registration, no snapshot that
 # is not finished.
 no_leftovers() {
-	local store=${1:-store} found
+	local store=$1 found
 	found=$(find "$store" \( -name '*.tmp*' -o -name '.*.tmp' \
 		-o -path '*/.cairn/sessions/*' \) -print
 	find "$store" -type d -name '[0-9]*T*Z' \

@@ -70,7 +70,7 @@ check 2 cairn --ns $'a\tb' list <<'END'
 END
 
 cairn init store 2>/dev/null
-bytes a $MIB >a
+data a $MIB
 echo conf >c
 
 # Options may stand anywhere, "--" ends them, "-" is an argument.
@@ -92,7 +92,7 @@ END
 check_json() { # COMMAND...: valid JSON
 	run cairn "$@" --json
 	[ "$code" -eq 0 ] || {
-		cat "$out" "$err"
+		show
 		fail "exit code $code: $*"
 	}
 	json "$out"
@@ -277,4 +277,4 @@ END
 check 1 cairn push host/a a.raw=$'none\e[31m\n\xff' <<'END'
 ! cairn: 'none\x1b[31m\n\xff': No such file or directory
 END
-sound
+sound store

@@ -5,7 +5,7 @@
 cairn init store 2>/dev/null
 truncate -s 4M disk
 bytes disk $MIB | dd of=disk bs=1M seek=1 conv=notrunc status=none
-bytes stream 1500000 >stream
+data stream 1500000
 echo small >conf
 ok cairn push --time 2001-01-01T00:00:00Z host/a \
 	disk.img=disk stream.raw=stream x.conf=conf
@@ -56,7 +56,7 @@ check 0 cairn restore $s stream.raw dir <<'END'
 END
 cmp dir/stream.raw stream
 check 0 cairn restore $s x.conf dir/ <<'END'
-'dir//x.conf': 6 B restored, 6 B written
+'dir/x.conf': 6 B restored, 6 B written
 END
 cmp dir/x.conf conf
 check 1 cairn restore $s x.conf none/x <<'END'
@@ -108,7 +108,7 @@ check 0 cairn restore --overwrite=changed $s stream.raw changed-new <<'END'
 'changed-new': 1.431 MiB restored, 1.431 MiB written
 END
 cmp changed-new stream
-bytes other 1500001 >other
+data other 1500001
 ok cairn restore --overwrite=changed $s stream.raw other
 cmp other stream
 ok cairn restore --overwrite=changed $s x.conf other
@@ -191,7 +191,7 @@ END
 head -c 1000 stream | cmp - part
 run sh -c "cairn cat $s stream.raw 0<&- 2>&- | cmp - stream"
 expect 0 </dev/null
-sound
+sound store
 
 # Not into the store by accident: standard descriptors that are closed are
 # not those of its files.
@@ -199,7 +199,7 @@ for closed in '0<&-' '1>&-' '2>&-' '0<&- 1>&- 2>&-'; do
 	keep=store run sh -c "cairn cat $s stream.raw $closed >/dev/null"
 	keep=store run sh -c "cairn cat $s stream.raw $closed"
 done
-sound
+sound store
 
 # For machines.
 run cairn --json restore $s disk.img json-target

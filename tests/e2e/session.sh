@@ -7,7 +7,7 @@
 truncate -s 24M disk.img
 bytes disk $((3 * MIB)) | dd of=disk.img bs=1M seek=4 conv=notrunc status=none
 printf 'role = web\n' >machine.conf
-bytes logs $((2 * MIB)) >logs.tar
+data logs.tar $((2 * MIB)) logs
 
 # A datastore, and a first backup.
 check 0 cairn init store <<'END'
@@ -108,7 +108,7 @@ END
 # Garbage: what would go, what goes after a day, what goes now.
 old store
 keep=store check 0 cairn gc --dry-run <<'END'
-would remove:  1 chunks, 34 B
+would remove:  1 chunk, 34 B
 in use:        7 chunks, 6 MiB
 referenced by: 2 index files, 26 MiB
 deduplication: 4.33
@@ -117,7 +117,7 @@ also='s/(free space: +).*/\1FIGURES/'
 touch -a store/.chunks/*/*
 check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
-pending:       1 chunks, 34 B
+pending:       1 chunk, 34 B
                kept by the safety margin until TIME
 in use:        7 chunks, 6 MiB
 referenced by: 2 index files, 26 MiB
@@ -126,7 +126,7 @@ free space:    FIGURES
 to free the pending 34 B now: cairn gc --cutoff 0
 END
 check 0 cairn gc --cutoff 0 <<'END'
-removed:       1 chunks, 34 B
+removed:       1 chunk, 34 B
 in use:        7 chunks, 6 MiB
 referenced by: 2 index files, 26 MiB
 deduplication: 4.33
@@ -135,7 +135,7 @@ free space:    FIGURES
 END
 check 0 cairn gc status <<'END'
 last run:      ended TIME
-removed:       1 chunks, 34 B
+removed:       1 chunk, 34 B
 in use:        7 chunks, 6 MiB
 referenced by: 2 index files, 26 MiB
 deduplication: 4.33
@@ -157,8 +157,8 @@ chunks then: 7, 6 MiB, holding 26 MiB (deduplication 4.33)
 END
 ok cairn cat host/web1/latest disk.img
 cmp "$out" disk.img
-no_leftovers
-sound
+no_leftovers store
+sound store
 python3 "$reader" restore store host/web1/2001-01-02T12:00:00Z \
 	disk.img.fidx again.img
 cmp again.img disk.img

@@ -101,6 +101,23 @@ static void message_is_one_line(void **state)
 	assert_memory_equal(e.msg, "p q: a b", 8);
 }
 
+static void suffix_goes_behind(void **state)
+{
+	struct err e = ERR_INIT;
+	char longer[ERR_MSG_SIZE + 10];
+
+	(void)state;
+	(void)err_set(&e, ERR_CORRUPT, "it is bad");
+	err_suffix(&e, "; do %s\nabout it", "that");
+	assert_string_equal(e.msg, "it is bad; do that about it");
+	assert_int_equal(e.code, ERR_CORRUPT);
+	memset(longer, 'x', sizeof(longer));
+	longer[sizeof(longer) - 1] = '\0';
+	err_suffix(&e, "%s", longer);
+	assert_int_equal(strlen(e.msg), ERR_MSG_SIZE - 1);
+	assert_memory_equal(e.msg, "it is bad; do that about itxxx", 30);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -111,6 +128,7 @@ int main(void)
 		cmocka_unit_test(prefix_goes_in_front),
 		cmocka_unit_test(too_long_loses_its_end),
 		cmocka_unit_test(message_is_one_line),
+		cmocka_unit_test(suffix_goes_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
