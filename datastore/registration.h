@@ -59,7 +59,8 @@ int registration_set_snapshot(
 /*
  * Touch the registration, read its time back, lower `start` if that is
  * smaller: before each batch of touches and at least once a minute.  Cheap to
- * call per chunk: does nothing if the last one is less than a second old.
+ * call per chunk: does nothing if the last one is less than a second old and
+ * the system's clock has not lost a second since.
  * Thread-safe.
  */
 int registration_beat(struct registration *r, struct err *e);
