@@ -77,12 +77,10 @@ static void check(struct restorefix *f, const struct scene *s, int rc)
 	char *got = tmpdir_get(f->dir.fd, OUT, &n);
 
 	assert_non_null(got);
-	if (rc == 0) {
+	assert_int_equal(f->e.code, rc);
+	assert_int_equal(f->e.msg[0] == '\0', rc == 0);
+	if (rc == 0)
 		assert_int_equal(n, SIZE);
-	} else {
-		assert_int_equal(f->e.code, rc);
-		assert_true(f->e.msg[0] != '\0');
-	}
 	if (rc == 0 || s->how == ARCHIVE_APPEND) {
 		assert_true(n <= SIZE);
 		assert_true(memcmp(got, f->own, n) == 0);

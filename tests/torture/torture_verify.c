@@ -66,8 +66,7 @@ static void check(struct restorefix *f, const struct scene *s, int rc,
 {
 	const struct digest *bad = &s->digests[BAD];
 
-	if (rc < 0)
-		assert_int_equal(f->e.code, rc);
+	assert_int_equal(f->e.code, rc);
 	for (size_t i = 0; i < CHUNKS; i++) {
 		assert_false(restorefix_has_chunk(f, &s->digests[i], ".1.bad"));
 		if (i == BAD)
@@ -141,7 +140,8 @@ static void every_call_fails(void **state)
 			if (hits == 0)
 				assert_ok(rc, &f->e);
 			check(f, &s, rc, &r);
-			check_again(f, &s);
+			if (i == 0)
+				check_again(f, &s);
 		}
 	}
 	free(s.bad);
