@@ -15,8 +15,9 @@ int gc_judge_vanished(struct gc_run *run, const char *first, uint64_t chunks,
 		return 0;
 	return err_set(e, ERR_REFUSED,
 	    "'%s' is gone from '%s' and nobody recorded its removal, and "
-	    "%" PRIu64 " of %" PRIu64 " chunks would go: is something not "
-	    "mounted? If not, say --accept-missing",
+	    "%" PRIu64 " of %" PRIu64 " chunks would go, now or when the "
+	    "safety margin is over: is something not mounted? If not, say "
+	    "--accept-missing",
 	    first, run->ds->path, would_go, chunks);
 }
 
@@ -139,7 +140,7 @@ static int run_dry(struct gc_run *run, struct err *e)
 	if (rc == 0 && n > 0)
 		rc = gc_judge_vanished(run, first,
 		    r->disk_chunks + r->pending_chunks + r->removed_chunks,
-		    r->removed_chunks, e);
+		    r->removed_chunks + r->pending_chunks, e);
 	return rc;
 }
 

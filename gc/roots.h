@@ -9,7 +9,7 @@
  * appended by forget, prune and cleaners before they remove.  A root of the
  * last run that is gone without being recorded may mean a group that is not
  * mounted: then GC counts before it removes, and stops if more than half of
- * all chunks would go.
+ * all chunks would go, now or when the margin is over.
  */
 #ifndef CAIRN_GC_ROOTS_H
 #define CAIRN_GC_ROOTS_H

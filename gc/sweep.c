@@ -498,6 +498,6 @@ int sweep_count(struct datastore *ds, const struct sweep_opts *opts,
 	if (rc < 0)
 		return rc;
 	*ret_chunks = r.disk_chunks + r.pending_chunks + r.removed_chunks;
-	*ret_would_go = r.removed_chunks;
+	*ret_would_go = r.removed_chunks + r.pending_chunks;
 	return 0;
 }

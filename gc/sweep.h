@@ -70,7 +70,12 @@ struct sweep_opts {
 int sweep_run(struct datastore *ds, const struct sweep_opts *opts,
     struct task *task, struct gc_result *r, struct err *e);
 
-/* How many chunks there are, and how many a sweep would remove. */
+/*
+ * How many chunks there are, and how many a sweep would remove, now or, being
+ * pending, as soon as the margin lets it: a group that is not mounted must be
+ * noticed before its chunks are old enough, since after this run nothing
+ * tells any more that it was there.
+ */
 int sweep_count(struct datastore *ds, const struct sweep_opts *opts,
     struct task *task, uint64_t *ret_chunks, uint64_t *ret_would_go,
     struct err *e);

@@ -226,10 +226,33 @@ static void it_holds_without_touches(void **state)
 	    .at = 1,
 	    .times = FAULT_FOREVER,
 	    .error = ENOSPC });
-	/* Their ctimes are new, so nothing would go. */
-	gcfix_collect(f);
+	/* Their ctimes are new, so nothing would go now; but one day. */
+	assert_err(
+	    gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks would go");
 	assert_int_equal(gcfix_said(f, "are gone"), 1);
 	assert_true(f->r.set_based);
+	assert_int_equal(gcfix_have(f, 0, 30), 30);
+}
+
+/*
+ * A margin does not disarm it: a run that keeps everything as pending must
+ * not forget that there was a group, or the next one, a margin later, removes
+ * its chunks.
+ */
+static void a_margin_does_not_disarm_it(void **state)
+{
+	struct gcfix *f = *state;
+
+	two_groups(f, 30);
+	for (unsigned i = 0; i < 30; i++)
+		gcfix_age_chunk(f, i, 60);
+	gcfix_remove_tree(f, "host/a");
+	f->opts.cutoff_s = GC_CUTOFF_DEFAULT_S;
+	assert_err(
+	    gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks would go");
+	f->opts.cutoff_s = 0;
+	assert_err(
+	    gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks would go");
 	assert_int_equal(gcfix_have(f, 0, 30), 30);
 }
 
@@ -245,6 +268,7 @@ int main(void)
 		GCFIX_TEST(what_was_moved_is_not_gone),
 		GCFIX_TEST(a_torn_list_is_none),
 		GCFIX_TEST(it_holds_without_touches),
+		GCFIX_TEST(a_margin_does_not_disarm_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
