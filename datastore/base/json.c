@@ -371,14 +371,14 @@ void js_set_name(
 	struct buf text = BUF_INIT;
 	struct buf hex = BUF_INIT;
 	struct buf hex_key = BUF_INIT;
-	size_t n = strlen(name);
+	size_t n = name != NULL ? strlen(name) : 0;
 	const char *s = NULL;
 	const char *k = NULL;
 	int rc = 0;
 
 	if (e->code != ERR_OK)
 		return;
-	if (text_is_utf8(name, n)) {
+	if (name == NULL || text_is_utf8(name, n)) {
 		js_set_str(obj, key, name, e);
 		return;
 	}

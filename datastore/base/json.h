@@ -61,7 +61,8 @@ void js_set_real(struct js *obj, const char *key, double v, struct err *e);
 void js_set_bool(struct js *obj, const char *key, bool v, struct err *e);
 void js_set_null(struct js *obj, const char *key, struct err *e);
 /* A name of any bytes: KEY holds it as text (bad bytes as U+FFFD) and, only
- * where that lost something, KEY-hex holds all its bytes in hex. */
+ * where that lost something, KEY-hex holds all its bytes in hex.  NULL: null.
+ */
 void js_set_name(
     struct js *obj, const char *key, const char *name, struct err *e);
 void js_append(struct js *array, struct js *v, struct err *e);
