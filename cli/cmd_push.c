@@ -174,7 +174,8 @@ static int print_json(const struct push *p, struct err *e)
 		js_set_u64(o, "size", r->size, e);
 		js_set_u64(o, "hole-bytes", r->hole_bytes, e);
 		js_set_u64(o, "chunks", r->chunks, e);
-		if (!p->opts.dry_run)
+		/* A blob's is of its file, which is the session's affair. */
+		if (!p->opts.dry_run && p->sources[i].kind != PUSH_CONF)
 			js_set_str(o, "csum", hex, e);
 		js_set_bool(o, "changed", r->changed, e);
 		js_append(archives, o, e);

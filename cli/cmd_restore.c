@@ -270,6 +270,12 @@ static int to_existing(struct app *app, struct opened *o, struct target *t,
 		    t->shown, &app->task, ret, e);
 	if (rc == 0)
 		rc = file_sync(fd, t->shown, e);
+	/* In place is in place: say so, and what mends it. */
+	if (rc < 0)
+		err_prefix(e,
+		    "'%s' may be partly overwritten; repeat, or restore "
+		    "another snapshot",
+		    t->shown);
 	file_close(&fd);
 	return rc;
 }

@@ -188,6 +188,10 @@ static int print_hurt(
 		rc = output_text(e,
 		    "a push of the same data stores missing and bad chunks "
 		    "again; then verify once more\n");
+	} else if (rc == 0 && r->hurt_n > 0 && r->unreadable_chunks == 0) {
+		rc = output_text(e,
+		    "what is damaged is no chunk and nothing stores it again: "
+		    "push anew, then 'cairn forget' the hurt snapshots\n");
 	}
 	if (rc == 0 && r->hurt_n == 0 && s->obstacles == 0)
 		rc = output_text(e, "no damage found\n");
@@ -208,8 +212,10 @@ static int print_text(
 		    e, "passed over: %" PRIu64 " unfinished\n", r->unfinished);
 	}
 	if (rc == 0 && r->busy > 0) {
-		rc = output_text(
-		    e, "passed over: %" PRIu64 " being removed\n", r->busy);
+		rc = output_text(e,
+		    "passed over: %" PRIu64
+		    " busy (being written or removed)\n",
+		    r->busy);
 	}
 	if (rc == 0)
 		rc = print_chunks(r, e);

@@ -106,13 +106,13 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 
 	if (r->missing_chunks > 0)
 		rc = output_text(e,
-		    "%-14s %" PRIu64
-		    " referenced chunks are not there; see the warnings\n",
-		    "missing:", r->missing_chunks);
+		    "%-14s %" PRIu64 " referenced chunk%s; see the warnings\n",
+		    "missing:", r->missing_chunks,
+		    r->missing_chunks == 1 ? "" : "s");
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
-		    "%-14s %" PRIu64 " bad chunk files removed, %" PRIu64
-		    " kept\n",
+		    "%-14s %" PRIu64 " removed, %" PRIu64
+		    " kept of the chunk files that are bad\n",
 		    "bad:", r->removed_bad, r->still_bad);
 	if (rc == 0 && r->removed_tmp > 0)
 		rc = output_text(e,

@@ -220,8 +220,8 @@ int push_sources_open(struct push_source *sources, size_t n, struct err *e)
 	return 0;
 }
 
-/* Our SIGPIPE is ignored and that would be inherited; a producer must die of
- * it when we are gone. */
+/* What we ignore would be inherited; a producer must die of SIGPIPE when we
+ * are gone. */
 static int spawn(const char *command, int output, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
@@ -237,6 +237,7 @@ static int spawn(const char *command, int output, pid_t *ret)
 		return rc;
 	(void)sigemptyset(&defaults);
 	(void)sigaddset(&defaults, SIGPIPE);
+	(void)sigaddset(&defaults, SIGXFSZ);
 	rc = posix_spawn_file_actions_init(&actions);
 	if (rc != 0)
 		goto out_text;

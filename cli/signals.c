@@ -39,7 +39,9 @@ int signals_watch(struct task *task, struct err *e)
 		if (sigaction(numbers[i], &act, NULL) < 0)
 			return err_sys(e, "sigaction");
 	}
-	if (sigaction(SIGPIPE, &ignore, NULL) < 0)
+	/* What these would end in the middle is an error of the write. */
+	if (sigaction(SIGPIPE, &ignore, NULL) < 0 ||
+	    sigaction(SIGXFSZ, &ignore, NULL) < 0)
 		return err_sys(e, "sigaction");
 	return 0;
 }

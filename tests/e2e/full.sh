@@ -31,9 +31,9 @@ data second $((20 * MIB))
 data third $((40 * MIB))
 ok cairn push --time 2001-01-01T00:00:00Z host/a a.img=first
 ok cairn push --time 2001-01-02T00:00:00Z host/a a.img=second
-also='s/DIGEST(\.tmp_[A-Za-z0-9]+)?/CHUNK/g; s/[0-9a-f]{4}\/CHUNK/CHUNK/'
+also="s/(make directory|write) '[^']*'/make 'IT'/" # whichever finds no room
 check 1 cairn push --time 2001-01-03T00:00:00Z host/a a.img=third <<'END'
-! cairn: make directory 'DIR/disk/store/.chunks/599d': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
+! cairn: make 'IT': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
 END
 no_leftovers disk/store
 ok cairn verify
@@ -44,10 +44,10 @@ dd if=/dev/zero of=disk/filler bs=64K status=none 2>/dev/null || true
 dd if=/dev/zero of=disk/filler2 bs=512 status=none 2>/dev/null || true
 [ "$(free_bytes)" -eq 0 ] || fail "$(free_bytes) blocks are free"
 check 1 cairn push --time 2001-01-03T00:00:00Z host/b a.img=third <<'END'
-! cairn: make directory 'host/b': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
+! cairn: make 'IT': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
 END
 check 1 cairn note host/a/latest 'no room for it' <<'END'
-! cairn: write 'DIR/disk/store/host/a/2001-01-02T00:00:00Z/index.json.blob': No space left on device
+! cairn: make 'IT': No space left on device
 END
 ok cairn list
 ok cairn cat host/a/latest a.img
@@ -76,8 +76,7 @@ with_disk -N 300
 data many $((6 * MIB))
 ok cairn push --time 2001-01-01T00:00:00Z --chunk-size 64K host/a a.img=many
 data more $((24 * MIB))
-also='s/DIGEST(\.tmp_[A-Za-z0-9]+)?/CHUNK/g; s/[0-9a-f]{4}\/CHUNK/CHUNK/
-	s/\.chunks\/[0-9a-f]{4}/.chunks\/PREFIX/'
+also=
 run cairn push --time 2001-01-02T00:00:00Z --chunk-size 64K host/a a.img=more
 grep -q 'No space left on device' "$err" || fail "$(cat "$err")"
 [ "$code" -eq 1 ] || fail "exit code $code"

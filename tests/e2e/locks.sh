@@ -233,6 +233,44 @@ END
 done
 ok cairn push --time 2001-01-05T00:00:00Z host/a a.raw=a
 
+# While a collection lists, who publishes or removes waits, and says for whom.
+tree_lock() { # SECONDS: hold it as a collection does
+	python3 -c '
+import fcntl, struct, sys, time
+f = open("store/.lock", "r+")
+lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 2, 1, 0)
+fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
+open("locked", "w").close()
+time.sleep(float(sys.argv[1]))' "$1" &
+	pid=$!
+	until_true 20 test -e locked
+	rm locked
+}
+tree_lock 7
+check 0 cairn push --time 2001-01-06T00:00:00Z host/a a.raw=a <<'END'
+host/a/2001-01-06T00:00:00Z
+  a.raw: 195.3 KiB in 1 chunk
+  new: 0 of 1 chunk, 0 B, stored as 0 B
+! cairn: push waits for the tree lock of 'DIR/store', which garbage collection holds while it lists snapshots (unknown)
+END
+wait "$pid"
+tree_lock 1
+check 0 cairn forget host/a/2001-01-06T00:00:00Z <<'END'
+forgot host/a/2001-01-06T00:00:00Z
+END
+wait "$pid"
+tree_lock 20
+code=0
+env --default-signal=INT timeout --foreground --preserve-status -s INT 2 \
+	cairn -q push host/e a.raw=a >"$out" 2>"$err" || code=$?
+kill "$pid"
+expect 130 <<'END'
+! cairn: warning: what is left of the unfinished snapshot is removed by the next push or garbage collection: lock byte 2 of 'DIR/store/.lock' is held
+! cairn: stopped by signal 2
+END
+ok cairn push --time 2001-01-06T00:00:00Z host/a a.raw=a
+no_leftovers store
+
 # And the other way round.
 try_lock() { # 0: got it
 	python3 -c '

@@ -260,8 +260,7 @@ file             x\x1b[31m\n\xff
 damage           blob of 1 bytes, want at least 12
 END
 check 1 cairn inspect $'none\e[31m\n\xff' <<'END'
-file             none\x1b[31m\n\xff
-! cairn: 'none\x1b[31m\n\xff' does not exist
+! cairn: 'none\x1b[31m\n\xff': No such file or directory
 END
 check 0 cairn restore host/a/latest a.raw $'target\e[31m\n\xff' <<'END'
 'target\x1b[31m\n\xff': 1 MiB restored, 1 MiB written

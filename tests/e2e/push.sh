@@ -276,6 +276,19 @@ for name in less exact longer; do
 	cmp "$out" $name
 done
 
+# Zeros: the chunker finds no cut in them.
+head -c 2000000 /dev/zero >zeros
+check 0 push 7 --chunk-size 64K host/zeros z.raw=zeros z2.img=zeros <<'END'
+host/zeros/2001-01-01T00:00:07Z
+  z.raw: 1.907 MiB in 8 chunks
+  z2.img: 1.907 MiB in 31 chunks
+  new: 4 of 39 chunks, 514.3 KiB, stored as 140 B
+END
+ok cairn cat host/zeros/latest z.raw
+cmp "$out" zeros
+ok cairn cat host/zeros/latest z2.img
+cmp "$out" zeros
+
 # A program's output, if it ends well.
 check 0 push 8 host/cmd --command 'printf "%s" "a b"' x.raw b.conf=b <<'END'
 host/cmd/2001-01-01T00:00:08Z
@@ -358,6 +371,18 @@ host/changing/2001-01-01T00:01:00Z
   new: 30 of 30 chunks, 8 MiB, stored as 8 MiB
 ! cairn: warning: 'grows' changed while it was read; 'x.raw' is what was read
 END
+
+# Standard input that is closed, a limit on the size of files.
+run sh -c 'cairn push host/closed a.raw=- 0<&-'
+expect 1 <<'END'
+! cairn: read '-' at offset 0: Bad file descriptor
+END
+data limit 300000
+run bash -c 'ulimit -f 100; exec cairn push host/limit a.raw=limit'
+also="s/write '.*'/write 'IT'/" expect 1 <<'END'
+! cairn: write 'IT': File too large
+END
+no_leftovers store
 
 # Not below min-free.
 sed -i 's/min-free = 0/min-free = 100%/' "$CAIRN_CONFIG"
