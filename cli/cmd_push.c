@@ -254,7 +254,7 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 	if (rc == 0)
 		rc = app_open_datastore(app,
 		    p.opts.dry_run ? DATASTORE_READ : DATASTORE_WRITE, &ds, e);
-	if (rc < 0)
+	if (rc < 0 || ds == NULL)
 		goto out;
 	if (!invocation_has(inv, "level"))
 		p.opts.level = ds->settings.compression;

@@ -2,6 +2,7 @@
 /*
  * cmd_restore: cat and restore: give archives back.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -150,11 +151,13 @@ static int resolve_path(struct target *t, const char *archive, struct err *e)
 /* Open the directory of the file, so that what follows is relative to it. */
 static int open_parent(struct target *t, struct err *e)
 {
-	char *slash = strrchr(t->path_memory, '/');
+	char *slash = NULL;
 	struct statx st;
 	const char *dir = ".";
 	int rc = 0;
 
+	assert(t->path_memory != NULL);
+	slash = strrchr(t->path_memory, '/');
 	t->name = slash != NULL ? slash + 1 : t->path_memory;
 	if (t->name[0] == '\0')
 		return err_set(e, ERR_INVALID,
@@ -263,7 +266,9 @@ static int to_existing(struct app *app, struct opened *o, struct target *t,
 	    t->dir_fd, t->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (fd < 0)
 		return err_sys(e, "'%s'", t->shown);
-	if (sysio_ftruncate(fd, (off_t)size) < 0)
+	/* A broken index is told before anything is changed. */
+	rc = archive_check(o->archive, &app->task, e);
+	if (rc == 0 && sysio_ftruncate(fd, (off_t)size) < 0)
 		rc = err_sys(e, "'%s'", t->shown);
 	if (rc == 0)
 		rc = archive_extract(o->archive, fd, ARCHIVE_OVERWRITE_CHANGED,

@@ -566,6 +566,14 @@ END
 ok cairn gc
 sound store
 
+# An index that is found broken leaves a target as it is.
+fresh
+printf X | dd of="$index" bs=1 seek=4100 conv=notrunc status=none
+echo precious >target
+run cairn -q restore --overwrite=changed $a disk.img target
+[ "$code" -eq 4 ] || fail "exit code $code"
+grep -qx precious target || fail "the target was changed"
+
 # What the program keeps for itself: whatever is in these files, no command
 # crashes, and reading goes on.
 fresh
