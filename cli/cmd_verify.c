@@ -188,10 +188,6 @@ static int print_hurt(
 		rc = output_text(e,
 		    "a push of the same data stores missing and bad chunks "
 		    "again; then verify once more\n");
-	} else if (rc == 0 && r->hurt_n > 0 && r->unreadable_chunks == 0) {
-		rc = output_text(e,
-		    "what is damaged is no chunk and nothing stores it again: "
-		    "push anew, then 'cairn forget' the hurt snapshots\n");
 	}
 	if (rc == 0 && r->hurt_n == 0 && s->obstacles == 0)
 		rc = output_text(e, "no damage found\n");

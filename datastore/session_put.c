@@ -8,7 +8,7 @@
 #include "datastore/store.h"
 
 /* min-free is looked at while chunks are put, but not for each. */
-#define SPACE_EVERY_NS (10 * CLOCK_NS_PER_S)
+#define SPACE_EVERY_NS CLOCK_NS_PER_S
 
 bool session_may_reference(const struct session *s, const struct digest *d)
 {

@@ -47,7 +47,7 @@ for ((i = 1; i <= rounds; i++)); do
 	restic -q init -r "$scratch/restic" >/dev/null
 	measure restic-backup restic -q --no-cache -r "$scratch/restic" backup "$image"
 	mkdir "$scratch/out"
-	measure restic-restore restic -q --no-cache -r "$scratch/restic" restore latest --target "$scratch/out" --sparse
+	measure restic-restore restic -q --no-cache -r "$scratch/restic" restore latest --target "$scratch/out"
 	rm -rf "$scratch/out"
 	measure restic-dump restic -q --no-cache -r "$scratch/restic" dump latest "$(realpath "$image")"
 done
