@@ -37,12 +37,17 @@ static void on_reference(void *ctx, const struct digest *d, const char *path)
 int gc_missing_report(struct gc_run *run, struct err *e)
 {
 	struct report r = { .run = run };
+	const struct mark_search search = {
+		.digests = run->missing,
+		.n = run->missing_n,
+		.fn = on_reference,
+		.ctx = &r,
+	};
 	int rc = 0;
 
 	if (run->missing_n == 0)
 		return 0;
-	rc = mark_find_references(run->ds, &run->mark, run->missing,
-	    run->missing_n, on_reference, &r, run->task, e);
+	rc = mark_find_references(run->ds, &run->mark, &search, run->task, e);
 	if (rc < 0)
 		return rc;
 	if (r.references > REPORTS_MAX) {
@@ -106,9 +111,12 @@ void gc_missing_record(struct gc_run *run, bool may_create)
 	    (!may_create && !has_damage_list(run)))
 		return;
 	fresh = calloc(run->missing_n, sizeof(*fresh));
-	rc = fresh == NULL ? err_nomem(&why)
-			   : damage_read(run->ds, &known, &why);
-	if (rc == 0)
+	if (fresh == NULL) {
+		rc = err_nomem(&why);
+	} else {
+		rc = damage_read(run->ds, &known, &why);
+	}
+	if (rc == 0 && fresh != NULL)
 		rc = pick_new(run, known, fresh, &n, &why);
 	if (rc == 0 && n > 0)
 		rc = damage_append_all(run->ds, fresh, n, DAMAGE_MISSING, &why);

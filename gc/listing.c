@@ -159,6 +159,24 @@ static int push(struct walk *w, const char *name, struct err *e)
 	return 0;
 }
 
+static int push_root(struct walk *w, struct err *e)
+{
+	char *path = strdup("");
+	int rc = 0;
+
+	if (path == NULL)
+		return err_nomem(e);
+	rc = grow(
+	    (void **)&w->todo, w->todo_n, &w->todo_cap, sizeof(*w->todo), e);
+	if (rc < 0 || w->todo == NULL) {
+		free(path);
+		return rc;
+	}
+	w->todo[0] = (struct todo){ .path = path, .place = PLACE_NAMESPACE };
+	w->todo_n = 1;
+	return 0;
+}
+
 static int add_file(
     struct walk *w, const char *name, const struct statx *st, struct err *e)
 {
@@ -332,18 +350,13 @@ int listing_walk(struct datastore *ds, struct task *task,
 	};
 	int rc = 0;
 
-	w.dir.path = strdup("");
-	w.dir.place = PLACE_NAMESPACE;
-	if (w.dir.path == NULL)
-		return err_nomem(e);
-	rc = visit_dir(&w, e);
+	rc = push_root(&w, e);
 	while (rc == 0 && w.todo_n > 0) {
-		free(w.dir.path);
 		w.todo_n--;
 		w.dir = w.todo[w.todo_n];
 		rc = visit_dir(&w, e);
+		free(w.dir.path);
 	}
-	free(w.dir.path);
 	while (w.todo_n > 0) {
 		w.todo_n--;
 		free(w.todo[w.todo_n].path);

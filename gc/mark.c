@@ -343,65 +343,75 @@ int mark_run(struct datastore *ds, const struct mark_opts *opts,
 }
 
 /* Which digests were met in one file. */
-struct search {
-	const struct digest *digests;
-	size_t n;
-	bool *met;
+struct meeting {
+	const struct mark_search *search;
+	struct idx_entry *entries; /* MARK_PIECE */
+	bool *met;                 /* one per digest */
 };
 
-static int search_file(struct search *s, struct idx *ix,
-    struct idx_entry *entries, struct task *task, struct err *e)
+static int meet(
+    struct meeting *mt, struct idx *ix, struct task *task, struct err *e)
 {
+	const struct mark_search *s = mt->search;
 	struct err ignored = ERR_INIT;
 	size_t n = 0;
 
-	memset(s->met, 0, s->n * sizeof(*s->met));
+	memset(mt->met, 0, s->n * sizeof(*mt->met));
 	do {
 		if (task_check(task, e) < 0)
 			return e->code;
 		/* It was readable a moment ago; this is for messages. */
-		if (idx_next(ix, entries, MARK_PIECE, &n, &ignored) < 0)
+		if (idx_next(ix, mt->entries, MARK_PIECE, &n, &ignored) < 0)
 			return 0;
 		for (size_t i = 0; i < n; i++) {
-			const struct digest *d = &entries[i].digest;
+			const struct digest *d = &mt->entries[i].digest;
 			size_t at = digest_lower_bound(s->digests, s->n, d);
 
 			if (at < s->n && digest_equal(&s->digests[at], d))
-				s->met[at] = true;
+				mt->met[at] = true;
 		}
 	} while (n > 0);
 	return 0;
 }
 
-int mark_find_references(struct datastore *ds, const struct mark *m,
-    const struct digest *digests, size_t n,
-    void (*fn)(void *ctx, const struct digest *d, const char *path), void *ctx,
-    struct task *task, struct err *e)
+/* Search one root; who it references is told. */
+static int search_root(struct meeting *mt, struct datastore *ds,
+    const char *path, struct task *task, struct err *e)
 {
-	struct search s = { .digests = digests, .n = n };
-	struct idx_entry *entries = malloc(MARK_PIECE * sizeof(*entries));
+	const struct mark_search *s = mt->search;
+	struct err ignored = ERR_INIT;
+	struct idx *ix = NULL;
 	int rc = 0;
 
-	s.met = calloc(n + 1, sizeof(*s.met));
-	if (entries == NULL || s.met == NULL) {
+	if (mark_open(ds, path, &ix, &ignored) < 0)
+		return 0;
+	rc = meet(mt, ix, task, e);
+	idx_close(ix);
+	for (size_t k = 0; rc == 0 && k < s->n; k++) {
+		if (mt->met[k])
+			s->fn(s->ctx, &s->digests[k], path);
+	}
+	return rc;
+}
+
+int mark_find_references(struct datastore *ds, const struct mark *m,
+    const struct mark_search *search, struct task *task, struct err *e)
+{
+	struct meeting mt = {
+		.search = search,
+		.entries = malloc(MARK_PIECE * sizeof(*mt.entries)),
+		.met = calloc(search->n + 1, sizeof(*mt.met)),
+	};
+	int rc = 0;
+
+	if (mt.entries == NULL || mt.met == NULL) {
 		rc = err_nomem(e);
 		goto out;
 	}
-	for (size_t i = 0; rc == 0 && i < m->roots_n; i++) {
-		struct err ignored = ERR_INIT;
-		struct idx *ix = NULL;
-
-		if (mark_open(ds, m->roots[i].path, &ix, &ignored) < 0)
-			continue;
-		rc = search_file(&s, ix, entries, task, e);
-		idx_close(ix);
-		for (size_t k = 0; rc == 0 && k < n; k++) {
-			if (s.met[k])
-				fn(ctx, &digests[k], m->roots[i].path);
-		}
-	}
+	for (size_t i = 0; rc == 0 && i < m->roots_n; i++)
+		rc = search_root(&mt, ds, m->roots[i].path, task, e);
 out:
-	free(s.met);
-	free(entries);
+	free(mt.met);
+	free(mt.entries);
 	return rc;
 }

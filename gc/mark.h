@@ -94,15 +94,21 @@ uint64_t mark_data_bytes(const struct mark *m);
 /* NULL if there is none of this path. */
 const struct mark_root *mark_find(const struct mark *m, const char *path);
 
+/* Digests to look for (sorted, without repetition), and who is told. */
+struct mark_search {
+	const struct digest *digests;
+	size_t n;
+	void (*fn)(void *ctx, const struct digest *d, const char *path);
+	void *ctx;
+};
+
 /*
  * Read the roots again and report each index file that references one of
- * these digests (sorted, without repetition), once per digest: for messages
- * that name the index files of a missing chunk.  A file that is gone or can
- * not be read by now is passed over.
+ * these digests, once per digest: for messages that name the index files of a
+ * missing chunk.  A file that is gone or can not be read by now is passed
+ * over.
  */
 int mark_find_references(struct datastore *ds, const struct mark *m,
-    const struct digest *digests, size_t n,
-    void (*fn)(void *ctx, const struct digest *d, const char *path), void *ctx,
-    struct task *task, struct err *e);
+    const struct mark_search *search, struct task *task, struct err *e);
 
 #endif

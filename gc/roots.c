@@ -14,7 +14,7 @@
 #include "datastore/cairndir.h"
 #include "datastore/snapshot.h"
 
-#define UUID_HEX (2U * IDX_UUID_SIZE)
+#define UUID_HEX ((size_t)2 * IDX_UUID_SIZE)
 #define END_WORD "end "
 #define REMOVED_WAIT_MS 5000U
 #define REMOVED_TRIES 8

@@ -316,14 +316,14 @@ static void a_clock_that_steps(void **state)
 	    "was set back by 3m");
 	check_untouched(f);
 	/* In the middle of the sweep: it ends at the next look. */
-	assert_err(run_with_step(f, 5000, -(int64_t)OLD), &f->e, ERR_REFUSED,
+	assert_err(run_with_step(f, 5000, -OLD), &f->e, ERR_REFUSED,
 	    "nothing more is removed");
 	assert_int_equal(gcfix_have(f, 10, 15), 15);
 	assert_true(gcfix_have(f, 0, 10) > 0);
 	assert_int_equal(gcfix_have(f, 0, 10) + f->r.removed_chunks, 10);
 	/* Forward is told, once. */
 	assert_ok(run_with_step(f, UINT64_MAX, 3 * GCFIX_DAY), &f->e);
-	assert_int_equal(gcfix_said(f, "was set forward by 3d"), 1);
+	assert_int_equal(gcfix_said(f, "was set forward by"), 1);
 	check_collected(f);
 }
 
@@ -371,7 +371,7 @@ static void a_full_disk_is_collected_by_sets(void **state)
 {
 	struct gcfix *f = *state;
 
-	for (uint64_t from = 1; from <= 20; from += from < 6 ? 1 : 7) {
+	for (uint64_t from = 1; from <= 15; from += from < 6 ? 1 : 3) {
 		make_garbage(f);
 		/* Four digests at a time: several passes. */
 		f->opts.touch_batch = 4;

@@ -183,6 +183,7 @@ void gcfix_age(struct gcfix *f, int64_t seconds)
 	const struct dirent *entry = NULL;
 
 	assert_non_null(d);
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
 	while ((entry = readdir(d)) != NULL) {
 		const struct dirent *chunk = NULL;
 		DIR *sub = NULL;
@@ -192,6 +193,7 @@ void gcfix_age(struct gcfix *f, int64_t seconds)
 		sub = fdopendir(openat(
 		    fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 		assert_non_null(sub);
+		/* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */
 		while ((chunk = readdir(sub)) != NULL) {
 			if (chunk->d_name[0] != '.')
 				set_age(dirfd(sub), chunk->d_name, seconds);
@@ -270,8 +272,8 @@ static void describe_name(int dirfd, const char *path, struct buf *out)
 	    &e);
 }
 
-static void describe_dir(
-    int fd, const char *path, struct buf *out) /* NOLINT(misc-no-recursion) */
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static void describe_dir(int fd, const char *path, struct buf *out)
 {
 	int sub = openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent **names = NULL;
@@ -384,13 +386,14 @@ bool gcfix_exists(struct gcfix *f, const char *name)
 	return fstatat(f->dir.fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void remove_tree(
-    int fd, const char *path) /* NOLINT(misc-no-recursion) */
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static void remove_tree(int fd, const char *path)
 {
 	DIR *d = fdopendir(openat(fd, path, O_RDONLY | O_DIRECTORY));
 	const struct dirent *entry = NULL;
 
 	assert_non_null(d);
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone */
 	while ((entry = readdir(d)) != NULL) {
 		char below[PATH_MAX];
 

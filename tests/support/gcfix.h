@@ -27,8 +27,8 @@
 #define GCFIX_T1_NAME "2027-01-15T08:00:01Z"
 #define GCFIX_T2_NAME "2027-01-15T08:00:02Z"
 
-#define GCFIX_HOUR 3600
-#define GCFIX_DAY 86400
+#define GCFIX_HOUR INT64_C(3600)
+#define GCFIX_DAY INT64_C(86400)
 
 /* A margin without the wait of 6 s; what was aged is older. */
 #define GCFIX_CUTOFF 5U

@@ -308,8 +308,8 @@ static void a_time_far_ahead_is_brought_back(void **state)
 	struct gcfix *f = *state;
 
 	make_garbage(f);
-	gcfix_age_chunk(f, 0, -(int64_t)2 * GCFIX_HOUR);
-	gcfix_age_chunk(f, 1, -(int64_t)GCFIX_HOUR / 2);
+	gcfix_age_chunk(f, 0, -2 * GCFIX_HOUR);
+	gcfix_age_chunk(f, 1, -GCFIX_HOUR / 2);
 	f->opts.dry_run = true;
 	gcfix_collect(f);
 	assert_int_equal(f->r.removed_chunks, 3);

@@ -11,6 +11,8 @@
 #include "tests/support/gcfix.h"
 
 #define SNAPSHOT "host/a/" GCFIX_T0_NAME
+#define VM_0 "vm/1/2027-01-15T08:00:00Z"
+#define VM_1_INDEX "vm/1/2027-01-15T08:00:01Z/a.fidx"
 
 /* A listing and what was found on the way. */
 struct walk {
@@ -146,11 +148,10 @@ static void a_manifest_is_noted(void **state)
 static void links_in_the_tree_are_fatal(void **state)
 {
 	static const char *const fatal[] = { "host", "ns", "ct/a", "ns/x",
-		"ns/y/vm", "vm/1/" GCFIX_T0_NAME,
-		"vm/1/" GCFIX_T1_NAME "/a.fidx", "vm/1/x.didx", "x.fidx",
+		"ns/y/vm", VM_0, VM_1_INDEX, "vm/1/x.didx", "x.fidx",
 		"odd/x.fidx" };
 	static const char *const harmless[] = { "vm/1/notes", "other",
-		"vm/1/" GCFIX_T1_NAME "/link" };
+		"vm/1/2027-01-15T08:00:01Z/link" };
 	struct gcfix *f = *state;
 	struct walk w = { .l = LISTING_INIT };
 	char path[PATH_MAX];

@@ -134,7 +134,7 @@ static void put_dynamic(struct gcfix *f, const char *path, unsigned first)
 	char full[PATH_MAX];
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct idx_entry entry = { .end = (i + 1) * 100 };
+		struct idx_entry entry = { .end = UINT64_C(100) * (i + 1) };
 
 		pushfix_digest(first + i, &entry.digest);
 		idx_entry_encode(IDX_DYNAMIC, &entry,
@@ -641,6 +641,9 @@ static void references_are_found_again(void **state)
 	struct found found = { .n = 0 };
 	struct digest d[2];
 	struct digest swap;
+	const struct mark_search search = {
+		.digests = d, .n = 2, .fn = on_reference, .ctx = &found
+	};
 
 	put(f, S0, "a.fidx", 0);
 	put(f, S1, "a.fidx", 5);
@@ -653,9 +656,8 @@ static void references_are_found_again(void **state)
 		d[0] = d[1];
 		d[1] = swap;
 	}
-	assert_ok(mark_find_references(
-		      f->gc, &k.m, d, 2, on_reference, &found, &f->task, &f->e),
-	    &f->e);
+	assert_ok(
+	    mark_find_references(f->gc, &k.m, &search, &f->task, &f->e), &f->e);
 	assert_int_equal(found.n, 3);
 	assert_string_equal(found.path[0], S0 "/a.fidx");
 	assert_string_equal(found.path[1], S0 "/a.fidx");
@@ -663,9 +665,8 @@ static void references_are_found_again(void **state)
 	/* One that is gone by now is passed over. */
 	gcfix_remove_tree(f, S0);
 	found.n = 0;
-	assert_ok(mark_find_references(
-		      f->gc, &k.m, d, 2, on_reference, &found, &f->task, &f->e),
-	    &f->e);
+	assert_ok(
+	    mark_find_references(f->gc, &k.m, &search, &f->task, &f->e), &f->e);
 	assert_int_equal(found.n, 1);
 	mark_release(&k.m);
 }

@@ -74,7 +74,7 @@ static void counting_changes_nothing(void **state)
 
 	put_ten(f);
 	gcfix_age_chunk(f, 2, 60);
-	gcfix_age_chunk(f, 3, -(int64_t)3 * GCFIX_HOUR);
+	gcfix_age_chunk(f, 3, -3 * GCFIX_HOUR);
 	assert_ok(
 	    sweep_count(f->gc, &o, &f->task, &chunks, &would_go, &f->e), &f->e);
 	assert_int_equal(chunks, 10);
