@@ -110,7 +110,7 @@ pending:       1 chunk, 2.252 KiB
 in use:        28 chunks, 256.8 KiB
 referenced by: 12 index files, 13.64 MiB
 deduplication: 54.38
-bad:           1 bad chunk files removed, 0 kept
+bad:           1 removed, 0 kept of the chunk files that are bad
 to free the pending 2.252 KiB now: cairn gc --cutoff 0
 END
 [ ! -e store/.cairn ] || fail "somebody made '.cairn'"
@@ -141,7 +141,7 @@ pending:       8 chunks, 54 KiB
 in use:        21 chunks, 205.1 KiB
 referenced by: 9 index files, 13.02 MiB
 deduplication: 65.01
-bad:           1 bad chunk files removed, 0 kept
+bad:           1 removed, 0 kept of the chunk files that are bad
 free space:    FIGURES
 to free the pending 54 KiB now: cairn gc --cutoff 0
 END

@@ -106,6 +106,7 @@ no_leftovers store
 if [ "$(id -u)" -ne 0 ]; then
 	(umask 777 && : >secret)
 	refused 1 host/web1 a.raw=secret <<'END'
+! cairn: 'secret': Permission denied
 END
 fi
 
