@@ -73,10 +73,11 @@ find store -type f -exec cat {} + >/dev/null
 
 # Each archive that is not encrypted comes back; of the others that is said.
 python3 described.py >described
+freeze store
 plain=0
 while read -r ns snapshot file mode sha256; do
 	[ "$ns" != - ] || ns=
-	keep=store run cairn -q --ns "$ns" cat "$snapshot" "$file"
+	run cairn -q --ns "$ns" cat "$snapshot" "$file"
 	if [ "$mode" = encrypt ]; then
 		[ "$code" -eq 1 ] || fail "$snapshot $file: exit code $code"
 		grep -q encrypted "$err" || fail "$(cat "$err")"
@@ -91,8 +92,9 @@ done <described
 [ "$plain" -ge 8 ] || fail "only $plain archives were compared"
 for file in $(find store -name '*.blob' -o -name '*.?idx') \
 	$(find store/.chunks -type f -name '????????????????????????????????????????????????????????????????'); do
-	keep=store ok cairn inspect "$file"
+	ok cairn inspect "$file"
 done
+frozen store
 
 # What a collection would do, with the garbage as old as described.
 python3 -c '

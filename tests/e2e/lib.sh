@@ -101,6 +101,16 @@ fail() {
 # show: what the command said, but not all of it.
 show() { head -c 4000 "$out" "$err" | cat -v; }
 
+# freeze DIR, then frozen DIR: nothing changed it in between.
+freeze() { state "$1" >"$scratch/shell/before"; }
+frozen() {
+	state "$1" >"$scratch/shell/after"
+	diff -u "$scratch/shell/before" "$scratch/shell/after" || {
+		show
+		fail "'$1' was changed"
+	}
+}
+
 # run COMMAND...: its exit code, stdout and stderr into $code and the files
 # $out and $err; its stdin is the file $in, else empty.  With $keep, the
 # command must leave that directory as it is.
@@ -108,15 +118,10 @@ out=$scratch/shell/out
 err=$scratch/shell/err
 code=0
 run() {
-	[ -z "${keep-}" ] || state "$keep" >"$scratch/shell/before"
+	[ -z "${keep-}" ] || freeze "$keep"
 	code=0
 	"$@" <"${in:-/dev/null}" >"$out" 2>"$err" || code=$?
-	[ -n "${keep-}" ] || return 0
-	state "$keep" >"$scratch/shell/after"
-	diff -u "$scratch/shell/before" "$scratch/shell/after" || {
-		show
-		fail "changed '$keep': $*"
-	}
+	[ -z "${keep-}" ] || frozen "$keep"
 }
 
 # expect CODE, and the transcript on stdin, of the command that was run.
@@ -221,6 +226,10 @@ for line in open(sys.argv[1]):
 old() {
 	find "$1/.chunks" -type f -exec touch -a -d '3 days ago' {} +
 }
+
+# What runs behind this works on one thing at a time: it takes longer, and reads
+# only a little ahead.
+one_cpu=(taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[,-].*//')")
 
 # until_true SECONDS COMMAND...: wait for it.
 until_true() {

@@ -28,8 +28,8 @@ more_chunks() { [ "$(find store/.chunks -type f | wc -l)" -gt "$chunks" ]; }
 # A push that is in the middle of its data.
 for signal in INT:130 TERM:143 HUP:129; do
 	chunks=$(find store/.chunks -type f | wc -l)
-	data data $((8 * MIB)) "$signal"
-	begin cairn push --level 19 --chunk-size 64K host/b data.img=data
+	data data $((4 * MIB)) "$signal"
+	begin "${one_cpu[@]}" cairn push --level 19 --chunk-size 64K host/b data.img=data
 	until_true 60 more_chunks
 	kill "-${signal%:*}" "$pid"
 	end
