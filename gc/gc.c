@@ -56,6 +56,7 @@ static struct sweep_opts sweep_opts_of(struct gc_run *run)
 		.start_of_mark = run->r.start_of_mark,
 		.file_clock = &run->file_clock,
 		.check = gc_guard_next,
+		.check_group = gc_guard_group,
 		.check_ctx = run,
 	};
 }

@@ -87,6 +87,8 @@ int gc_guard_clock(struct gc_run *run, filetime *ret, struct err *e);
 int gc_guard_all(struct gc_run *run, struct err *e);
 /* For sweep_opts.check: one canary; A2 every 4096 directories. */
 int gc_guard_next(void *ctx, struct err *e);
+/* For sweep_opts.check_group: A2, where the margin is small. */
+int gc_guard_group(void *ctx, struct err *e);
 /* For touch_hooks.first: A1 on the first chunk. */
 int gc_guard_first(
     void *ctx, const struct digest *d, bool *ret_done, struct err *e);

@@ -153,6 +153,7 @@ static int sweep_range(struct gc_run *run, const struct range *r, struct err *e)
 
 	if (!run->opts->dry_run) {
 		opts.check = gc_guard_next;
+		opts.check_group = gc_guard_group;
 		opts.check_ctx = run;
 		rc = gc_guard_all(run, e);
 	}

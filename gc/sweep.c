@@ -270,6 +270,10 @@ static int remove_group(
 		*ret_busy = false;
 		return 0;
 	}
+	if (s->opts->check_group != NULL)
+		rc = s->opts->check_group(s->opts->check_ctx, e);
+	if (rc < 0)
+		return rc;
 	rc = store_sweep(
 	    s->ds->store, s->prefix, s->opts->cutoff, v, n, ret_busy, e);
 	if (rc == 0 && *ret_busy)
@@ -494,6 +498,7 @@ int sweep_count(struct datastore *ds, const struct sweep_opts *opts,
 	o.dry_run = true;
 	o.quiet = true;
 	o.check = NULL;
+	o.check_group = NULL;
 	rc = sweep_run(ds, &o, task, &r, e);
 	if (rc < 0)
 		return rc;

@@ -59,6 +59,8 @@ struct sweep_opts {
 	 * next unlink.  May be NULL.
 	 */
 	int (*check)(void *ctx, struct err *e);
+	/* The same before each group of unlinks, right before its lock. */
+	int (*check_group)(void *ctx, struct err *e);
 	void *check_ctx;
 };
 

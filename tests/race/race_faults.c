@@ -327,6 +327,21 @@ static void a_clock_that_steps(void **state)
 	check_collected(f);
 }
 
+/*
+ * Back by less than A2 allows, with a margin of seconds: what a session would
+ * store now has a time before the cutoff, so not one more unlink is made.
+ */
+static void a_small_step_ends_a_run_without_margin(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->opts.cutoff_s = 0;
+	assert_err(run_with_step(f, 1, -60), &f->e, ERR_REFUSED,
+	    "nothing more is removed");
+	assert_int_equal(gcfix_have(f, 0, 25), 25);
+}
+
 static void a_little_is_allowed(void **state)
 {
 	struct gcfix *f = *state;
@@ -471,6 +486,44 @@ static void each_pass_lists_anew(void **state)
 	check_collected(f);
 }
 
+/* A full disk takes no new file, not even for a moment. */
+static struct {
+	unsigned made;
+	unsigned removed;
+} early;
+
+static void count_made(void *ctx, struct fault_event *ev)
+{
+	(void)ctx;
+	if (ev->call == FAULT_UNLINKAT) {
+		early.removed++;
+	} else if (early.removed == 0 &&
+	    (ev->call == FAULT_CREATE || ev->call == FAULT_MKDIRAT ||
+		ev->call == FAULT_LINKAT || ev->call == FAULT_RENAMEAT2)) {
+		early.made++;
+	}
+}
+
+static void nothing_is_made_before_the_first_unlink(void **state)
+{
+	const struct fault_hooks hooks = { .before = count_made };
+	struct gcfix *f = *state;
+
+	for (unsigned i = 0; i < 2; i++) {
+		make_garbage(f);
+		if (i == 1)
+			gcfix_remove_chunk(f, 12);
+		early.made = 0;
+		early.removed = 0;
+		gcfix_fast(&hooks);
+		gcfix_collect(f);
+		fault_uninstall();
+		assert_int_equal(early.made, 0);
+		assert_true(early.removed >= 10);
+		gcfix_remove_tree(f, "host");
+	}
+}
+
 /* A run that is killed at its n-th change of anything. */
 static bool run_killed(
     struct gcfix *f, uint64_t n, enum fault_what what, uint64_t calls)
@@ -558,7 +611,9 @@ int main(void)
 		GCFIX_TEST(touches_that_are_ignored),
 		GCFIX_TEST(a_roll_back_stops_the_sweep),
 		GCFIX_TEST(a_clock_that_steps),
+		GCFIX_TEST(a_small_step_ends_a_run_without_margin),
 		GCFIX_TEST(a_little_is_allowed),
+		GCFIX_TEST(nothing_is_made_before_the_first_unlink),
 		GCFIX_TEST(a_full_disk_is_collected_by_sets),
 		GCFIX_TEST(sets_ask_for_an_old_ctime),
 		GCFIX_TEST(sets_find_what_is_missing),
