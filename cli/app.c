@@ -193,6 +193,9 @@ static int exit_code_of(const struct app *app, const struct err *e)
 {
 	int stop = app != NULL ? app->task.stop : 0;
 
+	/* Not every call that a signal interrupts knows of the task. */
+	if (stop != 0 && err_is_sys(e, EINTR))
+		return EXIT_SIGNAL + stop;
 	switch ((enum err_code)e->code) {
 	case ERR_INVALID:
 		return EXIT_USAGE;

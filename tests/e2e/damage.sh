@@ -538,6 +538,10 @@ host/a/2001-01-01T00:00:00Z          -      -  damaged   -
 host/b/2001-01-02T00:00:00Z  195.3 KiB      1  ok        -
 ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
 END
+run cairn --json list
+[ "$code" -eq 3 ] || fail "exit code $code"
+[ "$(json "$out" 'd[0]["damaged"]')" = True ] || fail "not told"
+events "$err"
 check 0 cairn forget $a <<'END'
 forgot host/a/2001-01-01T00:00:00Z
 END

@@ -213,6 +213,8 @@ sound store
 tar -xpzf "$here/../golden/pbs-bad.tar.gz"
 while IFS=$'\t' read -r name path _; do
 	export CAIRN_DATASTORE=$PWD/pbs-bad/$name
+	! python3 "$reader" check "$CAIRN_DATASTORE" >/dev/null ||
+		fail "$name: the reader is blind"
 	keep=$CAIRN_DATASTORE run cairn -q list
 	said="$name: list $code"
 	keep=$CAIRN_DATASTORE run cairn -q gc --dry-run

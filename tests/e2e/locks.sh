@@ -234,37 +234,53 @@ done
 ok cairn push --time 2001-01-05T00:00:00Z host/a a.raw=a
 
 # While a collection lists, who publishes or removes waits, and says for whom.
-tree_lock() { # SECONDS: hold it as a collection does
+tree_lock() { # hold it as a collection does, until $holder is killed
 	python3 -c '
-import fcntl, struct, sys, time
+import fcntl, struct, time
 f = open("store/.lock", "r+")
 lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 2, 1, 0)
 fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
 open("locked", "w").close()
-time.sleep(float(sys.argv[1]))' "$1" &
-	pid=$!
+time.sleep(1000)' &
+	holder=$!
 	until_true 20 test -e locked
 	rm locked
 }
-tree_lock 7
-check 0 cairn push --time 2001-01-06T00:00:00Z host/a a.raw=a <<'END'
+waiting() { # COMMAND...: in the background, until it says that it waits
+	: >"$err"
+	env --default-signal=INT "$@" >"$out" 2>"$err" &
+	pid=$!
+	until_true 60 grep -q 'waits for the tree lock' "$err"
+}
+waited() {
+	code=0
+	wait "$pid" || code=$?
+}
+tree_lock
+waiting cairn push --time 2001-01-06T00:00:00Z host/a a.raw=a
+kill "$holder"
+waited
+expect 0 <<'END'
 host/a/2001-01-06T00:00:00Z
   a.raw: 195.3 KiB in 1 chunk
   new: 0 of 1 chunk, 0 B, stored as 0 B
 ! cairn: push waits for the tree lock of 'DIR/store', which garbage collection holds while it lists snapshots (unknown)
 END
-wait "$pid"
-tree_lock 1
-check 0 cairn forget host/a/2001-01-06T00:00:00Z <<'END'
+tree_lock
+waiting cairn forget host/a/2001-01-06T00:00:00Z
+kill "$holder"
+waited
+expect 0 <<'END'
 forgot host/a/2001-01-06T00:00:00Z
+! cairn: forget waits for the tree lock of 'DIR/store', which garbage collection holds while it lists snapshots (unknown)
 END
-wait "$pid"
-tree_lock 20
-code=0
-env --default-signal=INT timeout --foreground --preserve-status -s INT 2 \
-	cairn -q push host/e a.raw=a >"$out" 2>"$err" || code=$?
-kill "$pid"
+tree_lock
+waiting cairn push host/e a.raw=a
+kill -INT "$pid"
+waited
+kill "$holder"
 expect 130 <<'END'
+! cairn: push waits for the tree lock of 'DIR/store', which garbage collection holds while it lists snapshots (unknown)
 ! cairn: warning: what is left of the unfinished snapshot is removed by the next push or garbage collection: lock byte 2 of 'DIR/store/.lock' is held
 ! cairn: stopped by signal 2
 END

@@ -53,6 +53,14 @@ expect 143 <<'END'
 ! cairn: stopped by signal 15
 END
 kill "$writer"
+mkfifo nobody
+begin cairn push host/b data.raw=nobody
+sleep 1
+kill -TERM "$pid"
+end
+expect 143 <<'END'
+! cairn: stopped while 'nobody' was opened
+END
 for command in 'echo $$ >child; exec sleep 1000' \
 	'echo $$ >child; trap "" TERM; while :; do sleep 0.1; done' \
 	'echo $$ >child; exec >&-; exec sleep 1000'; do
