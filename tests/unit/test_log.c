@@ -98,6 +98,25 @@ static void stays_one_line(void **state)
 	assert_string_equal(c->text, "cairn: a b c d?[0me?\n");
 }
 
+/* Sound UTF-8 stays; what is none, or a control character of it, does not. */
+static void bytes_drive_no_terminal(void **state)
+{
+	struct capture *c = *state;
+
+	log_line(LOG_LEVEL_INFO, "%s",
+	    "Gr\xc3\xb6\xc3\x9f"
+	    "e \xe2\x82\xac \xf0\x9f\x8c\x8d");
+	assert_string_equal(c->text,
+	    "cairn: Gr\xc3\xb6\xc3\x9f"
+	    "e \xe2\x82\xac "
+	    "\xf0\x9f\x8c\x8d\n");
+	memset(c, 0, sizeof(*c));
+	log_line(LOG_LEVEL_INFO, "%s",
+	    "\xff \xc2\x9b"
+	    "31m \xc2\xa0 \x9b \xe2\x82 \xc0\x80 \xc3");
+	assert_string_equal(c->text, "cairn: ? ??31m \xc2\xa0 ? ?? ?? ?\n");
+}
+
 static void cuts_what_is_too_long(void **state)
 {
 	struct capture *c = *state;
@@ -143,6 +162,7 @@ int main(void)
 		TEST(writes_a_line_at_once),
 		TEST(level_decides),
 		TEST(stays_one_line),
+		TEST(bytes_drive_no_terminal),
 		TEST(cuts_what_is_too_long),
 		TEST(survives_a_dead_stderr),
 	};
