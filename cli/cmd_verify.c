@@ -2,6 +2,7 @@
 /*
  * cmd_verify: read and check everything again.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,12 +219,30 @@ static int print_text(
 	return rc < 0 ? rc : print_hurt(s, r, e);
 }
 
+/* What can not be written can still be read. */
+static int open_datastore(
+    struct app *app, struct datastore **ret, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = app_open_datastore(app, DATASTORE_WRITE, ret, &why);
+
+	if (rc == 0)
+		return 0;
+	if (!err_is_sys(&why, EROFS)) {
+		*e = why;
+		return rc;
+	}
+	task_message(&app->task, TASK_NOTE,
+	    "the file system is read-only: the result is not recorded");
+	return app_open_datastore(app, DATASTORE_READ, ret, e);
+}
+
 int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct verify_result result = { .hurt = NULL };
 	struct scope s = { .task = &app->task };
 	bool damage = false;
-	int rc = app_open_datastore(app, DATASTORE_WRITE, &s.ds, e);
+	int rc = open_datastore(app, &s.ds, e);
 
 	(void)inv;
 	if (rc == 0)

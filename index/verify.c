@@ -361,6 +361,8 @@ static void record_state(struct verify *v, const struct in_hand *h, bool ok)
 {
 	struct err why = ERR_INIT;
 
+	if (!verify_records(v))
+		return;
 	if (snapshot_update_manifest(
 		v->ds, h->id, h->dir_fd, set_state, &ok, &why) < 0) {
 		task_message(v->task, TASK_WARNING,
@@ -457,7 +459,7 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
     size_t n, struct task *task, struct verify_result *ret, struct err *e)
 {
 	struct verify v = { .ds = ds, .task = task, .snapshots_n = n };
-	int rc = datastore_ensure_cairn(ds, e);
+	int rc = verify_records(&v) ? datastore_ensure_cairn(ds, e) : 0;
 
 	if (rc == 0)
 		rc = damage_read(ds, &v.damage, e);
@@ -473,7 +475,8 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	}
 	if (rc == 0) {
 		verify_report(&v);
-		compact_damage(&v);
+		if (verify_records(&v))
+			compact_damage(&v);
 	}
 	verify_chunks_end(&v);
 	seenset_free(v.good);

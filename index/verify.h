@@ -14,6 +14,9 @@
  *
  * The result is written into each manifest (`verify_state`).  What is on the
  * damage list and sound by now is `healed`; the list shrinks at the end.
+ *
+ * Where the datastore is open for reading only (DATASTORE_READ), everything is
+ * looked at and told, and nothing is written or renamed.
  */
 #ifndef CAIRN_INDEX_VERIFY_H
 #define CAIRN_INDEX_VERIFY_H
@@ -48,7 +51,7 @@ struct verify_result {
 /*
  * All of a list of snapshots.  Damage is a result, not an error, and so is
  * what can not be read; each finding is also a TASK_WARNING message when it is
- * found.  ds is open for writing.  Checks the task per chunk.
+ * found.  Checks the task per chunk.
  */
 int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
     size_t n, struct task *task, struct verify_result *ret, struct err *e);

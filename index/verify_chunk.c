@@ -197,8 +197,14 @@ static int condemn(struct verify *v, struct verify_slot *s, int fd,
 {
 	struct err bad = s->why;
 	struct err why = ERR_INIT;
-	int rc = damage_append(v->ds, &s->entry.digest, DAMAGE_BAD, &why);
+	int rc = 0;
 
+	if (!verify_records(v)) {
+		s->outcome = VERIFY_CHUNK_KEPT;
+		*ret_done = true;
+		return 0;
+	}
+	rc = damage_append(v->ds, &s->entry.digest, DAMAGE_BAD, &why);
 	if (rc == 0) {
 		s->listed = true;
 		rc = store_quarantine(
@@ -229,6 +235,8 @@ static void heal(struct verify *v, const struct digest *d, int fd)
 	int dirfd = -1;
 	int rc = 0;
 
+	if (!verify_records(v))
+		return;
 	store_chunk_path(d, path);
 	rc = file_sync(fd, path, &why);
 	*strchr(path, '/') = '\0';
@@ -314,7 +322,8 @@ static void flush_missing(struct verify *v)
 	size_t n = v->missing.len / sizeof(*d);
 	struct err why = ERR_INIT;
 
-	if (n > 0 && damage_append_all(v->ds, d, n, DAMAGE_MISSING, &why) < 0) {
+	if (n > 0 && verify_records(v) &&
+	    damage_append_all(v->ds, d, n, DAMAGE_MISSING, &why) < 0) {
 		task_message(v->task, TASK_WARNING,
 		    "the damage could not be recorded: %s", why.msg);
 	}

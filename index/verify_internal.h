@@ -79,6 +79,12 @@ struct verify {
 	size_t reasons_kept; /* bytes, of the snapshots before */
 };
 
+/* May anything be written down, and renamed? */
+static inline bool verify_records(const struct verify *v)
+{
+	return v->ds->access != DATASTORE_READ;
+}
+
 /* Start and stop the threads. */
 int verify_chunks_begin(struct verify *v, struct err *e);
 void verify_chunks_end(struct verify *v);
