@@ -195,6 +195,7 @@ static void count_warnings(struct gc_run *run)
 
 static int run_locked(struct gc_run *run, struct err *e)
 {
+	struct err ignored = ERR_INIT;
 	int rc = running_begin(run->ds, e);
 
 	if (rc < 0)
@@ -202,7 +203,9 @@ static int run_locked(struct gc_run *run, struct err *e)
 	rc = run_real(run, e);
 	run->r.ended = clock_now_s();
 	fill_result(run);
-	/* Space there is now, or never. */
+	/* Space there is now, or never; a failure is told by what follows. */
+	if (rc == 0)
+		(void)datastore_ensure_cairn(run->ds, &ignored);
 	gc_missing_record(run, true);
 	count_warnings(run);
 	if (rc == 0)

@@ -58,7 +58,8 @@ int gc_missing_report(struct gc_run *run, struct err *e)
 	return 0;
 }
 
-static bool has_damage_list(const struct gc_run *run)
+/* Is there a list, or at least a place for one? */
+static bool has_damage_list(const struct gc_run *run, bool may_create)
 {
 	struct err ignored = ERR_INIT;
 	struct statx st;
@@ -68,7 +69,8 @@ static bool has_damage_list(const struct gc_run *run)
 	if (cairndir_open(run->ds, CAIRNDIR, &fd, &found, &ignored) < 0 ||
 	    !found)
 		return false;
-	if (file_stat_at(
+	if (!may_create &&
+	    file_stat_at(
 		fd, DAMAGED_NAME, &st, &found, DAMAGED_NAME, &ignored) < 0)
 		found = false;
 	file_close(&fd);
@@ -108,7 +110,7 @@ void gc_missing_record(struct gc_run *run, bool may_create)
 	int rc = 0;
 
 	if (run->missing_n == 0 || run->opts->dry_run ||
-	    (!may_create && !has_damage_list(run)))
+	    !has_damage_list(run, may_create))
 		return;
 	fresh = calloc(run->missing_n, sizeof(*fresh));
 	if (fresh == NULL) {

@@ -666,6 +666,14 @@ static void a_store_of_pbs_is_collected(void **state)
 	check_removed(f);
 	assert_true(gcfix_exists(f, ".cairn/roots"));
 	assert_int_equal(f->r.warnings, 0);
+	/* What is missing is recorded there, too. */
+	gcfix_remove_tree(f, ".cairn");
+	gcfix_remove_chunk(f, 7);
+	made_early = false;
+	gcfix_collect(f);
+	assert_false(made_early);
+	assert_true(gcfix_exists(f, ".cairn/damaged"));
+	assert_int_equal(f->r.warnings, 1);
 }
 
 int main(void)
