@@ -407,6 +407,47 @@ static void keeps_what_it_can_not_list(void **state)
 	}
 }
 
+/* Open for reading: all is told, and the store stays as it is. */
+static void reads_without_writing(void **state)
+{
+	struct restorefix *f = *state;
+	struct datastore *writing = f->ds;
+	struct verify_result r;
+	struct digest bad;
+	struct digest missing;
+	char path[PATH_MAX];
+	char *before = NULL;
+	char *after = NULL;
+	size_t n[2] = { 0, 0 };
+
+	push_image(f);
+	bad = restorefix_entry(f, IMG, HURT).digest;
+	missing = restorefix_entry(f, IMG, HURT - 1).digest;
+	restorefix_spoil(f, &bad, SPOIL_CRC);
+	restorefix_spoil(f, &missing, SPOIL_MISSING);
+	restorefix_file_path(f, BACKUP_MANIFEST, path);
+	before = tmpdir_get(f->dir.fd, path, &n[0]);
+	f->ds = NULL;
+	assert_ok(datastore_open(f->path, DATASTORE_READ, NULL, &f->ds, &f->e),
+	    &f->e);
+	assert_ok(verify(f, &f->id, 1, &r), &f->e);
+	datastore_close(f->ds);
+	f->ds = writing;
+	assert_int_equal(r.hurt_n, 1);
+	assert_int_equal(r.bad_chunks, 1);
+	assert_int_equal(r.kept_chunks, 1);
+	assert_int_equal(r.missing_chunks, 1);
+	verify_result_release(&r);
+	assert_int_equal(restorefix_said(f, "chunk"), 2);
+	assert_int_equal(restorefix_list_lines(f), 0);
+	assert_true(restorefix_has_chunk(f, &bad, ""));
+	after = tmpdir_get(f->dir.fd, path, &n[1]);
+	assert_int_equal(n[0], n[1]);
+	assert_memory_equal(before, after, n[0]);
+	free(before);
+	free(after);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +460,7 @@ int main(void)
 		RESTOREFIX_TEST(warns_if_the_state_can_not_be_written),
 		RESTOREFIX_TEST(stops),
 		RESTOREFIX_TEST(keeps_what_it_can_not_list),
+		RESTOREFIX_TEST(reads_without_writing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
