@@ -7,14 +7,15 @@
 #include <string.h>
 
 #include "datastore/base/buf.h"
+#include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/base/pathlock.h"
 #include "datastore/base/sysio.h"
 
 /* Such a lock is held for one write and at most one fsync. */
 #define APPEND_WAIT_MS 10000U
-/* How often the file may be replaced while we wait for it. */
-#define APPEND_TRIES 16
+/* Between two tries on a file that somebody replaces again and again. */
+#define APPEND_PAUSE_MS 1U
 
 int cairndir_open(const struct datastore *ds, const char *path, int *ret_fd,
     bool *ret_found, struct err *e)
@@ -171,6 +172,7 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
 	char shown[CAIRNDIR_SHOWN];
 	struct err why = ERR_INIT;
 	bool found = false;
+	int64_t until = 0;
 	int dirfd = -1;
 	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
 
@@ -182,9 +184,12 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
 		return err_set(e, ERR_NOTFOUND,
 		    "'%s': its directory does not exist", shown);
 	}
-	rc = ERR_NOTFOUND;
-	for (int tries = 0; rc == ERR_NOTFOUND && tries < APPEND_TRIES; tries++)
+	until = clock_boot_ns() + APPEND_WAIT_MS * 1000000LL;
+	rc = append_try(ds, dirfd, &a, shown, &why);
+	while (rc == ERR_NOTFOUND && clock_boot_ns() < until) {
+		clock_sleep_ms(APPEND_PAUSE_MS);
 		rc = append_try(ds, dirfd, &a, shown, &why);
+	}
 	file_close(&dirfd);
 	if (rc == ERR_NOTFOUND) {
 		return err_set(e, ERR_BUSY,

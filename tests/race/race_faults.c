@@ -144,6 +144,34 @@ static void one_finding_is_enough(void **state)
 	check_collected(f);
 }
 
+/* A directory of chunks that another file system is mounted on. */
+static void other_device(void *ctx, struct fault_event *ev)
+{
+	struct statx *st = ev->p;
+	const char *name = ctx;
+
+	if (ev->call == FAULT_STATX && ev->result == 0 && ev->name != NULL &&
+	    strcmp(ev->name, name) == 0)
+		st->stx_dev_minor++;
+}
+
+static void a_mount_among_the_chunks(void **state)
+{
+	struct gcfix *f = *state;
+	struct digest d;
+	char hex[DIGEST_HEX_SIZE];
+	const struct fault_hooks hooks = { .after = other_device, .ctx = hex };
+
+	make_garbage(f);
+	pushfix_digest(3, &d);
+	digest_hex(&d, hex);
+	hex[4] = '\0';
+	gcfix_fast(&hooks);
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "nothing is removed");
+	assert_int_equal(gcfix_said(f, "is on another device"), 1);
+	check_untouched(f);
+}
+
 /* Touches that fail, all of them: the reason is told some times, not 1e6. */
 static void touches_that_fail(void **state)
 {
@@ -615,6 +643,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		GCFIX_TEST(every_finding_is_told),
 		GCFIX_TEST(one_finding_is_enough),
+		GCFIX_TEST(a_mount_among_the_chunks),
 		GCFIX_TEST(touches_that_fail),
 		GCFIX_TEST(touches_that_are_ignored),
 		GCFIX_TEST(a_roll_back_stops_the_sweep),

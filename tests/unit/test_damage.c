@@ -410,8 +410,10 @@ static void test_together(void **state)
 
 			if (damage_append(x->f->ds,
 				digest((uint8_t)(p * EACH + n)), DAMAGE_BAD,
-				&e) < 0)
+				&e) < 0) {
+				print_error("%s\n", e.msg);
 				_exit(1);
+			}
 		}
 		_exit(0);
 	}

@@ -310,6 +310,36 @@ static void what_vanishes_is_listed_again(void **state)
 	mark_release(&k.m);
 }
 
+/*
+ * Moved by hand from a place that the walk has not reached to one that it has
+ * passed: the first listing shows neither, and nothing vanished.
+ */
+static void move_by_hand(void *ctx, struct fault_event *ev)
+{
+	struct gcfix *f = ctx;
+
+	if (ev->call == FAULT_OPENAT && ev->name != NULL &&
+	    strcmp(ev->name, "vm") == 0)
+		(void)renameat(
+		    f->dir.fd, "store/vm/1", f->dir.fd, "store/ct/1");
+}
+
+static void one_move_by_hand_is_caught(void **state)
+{
+	struct gcfix *f = *state;
+	const struct fault_hooks hooks = { .before = move_by_hand, .ctx = f };
+	struct marked k = { .m = MARK_INIT, .opts = { .locks = true } };
+
+	put(f, "vm/1/" GCFIX_T0_NAME, "a.fidx", 0);
+	gcfix_mkdir(f, "ct");
+	fault_install();
+	fault_set_hooks(&hooks);
+	assert_ok(run(f, &k), &f->e);
+	assert_true(has(&k, 0, 10));
+	assert_non_null(mark_find(&k.m, "ct/1/" GCFIX_T0_NAME "/a.fidx"));
+	mark_release(&k.m);
+}
+
 /* Who never stops must not keep GC for ever. */
 static void rm_for_ever(struct marked *k, unsigned nth)
 {
@@ -700,6 +730,7 @@ int main(void)
 		GCFIX_TEST(what_is_replaced_is_read_again),
 		GCFIX_TEST(the_uuid_tells_files_apart),
 		GCFIX_TEST(what_vanishes_is_listed_again),
+		GCFIX_TEST(one_move_by_hand_is_caught),
 		GCFIX_TEST(it_gives_up),
 		GCFIX_TEST(the_tree_is_locked_while_it_lists),
 		GCFIX_TEST(it_does_not_wait_for_ever),
