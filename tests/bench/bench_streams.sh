@@ -2,9 +2,10 @@
 # bench_streams.sh IMAGE [ROUNDS]: push, restore and cat of an image, hot.
 #
 # Interleaved in each round: what all cores can do of SHA-256 and zstd 3 on the
-# same bytes (bench_ceiling; ceiling-data leaves zeros out), cairn push into a new store, cairn restore, cairn
-# cat; restic backup, restore, dump. Prints medians, ratios of one run, and the
-# largest anonymous memory. Needs restic. BUILD names the build directory,
+# same bytes (bench_ceiling; ceiling-data leaves zeros out), cairn push into a
+# new store, cairn restore, cairn cat, cairn gc; restic backup, restore, dump.
+# Prints medians, ratios of one run, and the largest anonymous memory. Needs
+# restic. BUILD names the build directory,
 # SCRATCH where stores go (twice the image's size).
 set -euo pipefail
 export LC_ALL=C RESTIC_PASSWORD=bench
@@ -44,6 +45,7 @@ for ((i = 1; i <= rounds; i++)); do
 	[ "$i" -gt 1 ] || cmp "$image" "$scratch/out"
 	rm -f "$scratch/out"
 	measure cat "$cairn" -q -d "$scratch/store" cat vm/1/latest disk.img
+	measure gc "$cairn" -q -d "$scratch/store" gc
 	restic -q init -r "$scratch/restic" >/dev/null
 	measure restic-backup restic -q --no-cache -r "$scratch/restic" backup "$image"
 	mkdir "$scratch/out"
@@ -53,7 +55,7 @@ for ((i = 1; i <= rounds; i++)); do
 done
 
 printf '%-16s %10s %18s %12s\n' what 'median s' 'least..most s' 'anonymous'
-for name in ceiling ceiling-data push restore cat restic-backup restic-restore restic-dump; do
+for name in ceiling ceiling-data push restore cat gc restic-backup restic-restore restic-dump; do
 	printf '%-16s %10s %18s %8s MiB\n' "$name" "$(median $name)" "$(spread $name)" "$(peak $name)"
 done
 printf 'push speed against ceiling: %s (want at least 0.70)\n' "$(ratio ceiling push)"

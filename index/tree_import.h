@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree_import: an archive file (tar, cpio, zip, 7z...: whatever libarchive
+ * reads, compressed or not) as a tree archive.
+ */
+#ifndef CAIRN_INDEX_TREE_IMPORT_H
+#define CAIRN_INDEX_TREE_IMPORT_H
+
+#include <stdint.h>
+
+#include "datastore/base/err.h"
+#include "datastore/base/task.h"
+#include "datastore/session.h"
+#include "index/ingest.h"
+#include "index/tree_writer.h"
+
+struct tree_import_result {
+	struct tree_writer_result written;
+	uint64_t members;
+	uint64_t left_out; /* names with "..", kinds that have no place; said */
+};
+
+/* archive: "root.tree".  A source that is no archive is ERR_INVALID. */
+int tree_import(struct session *s, const char *archive,
+    const struct ingest_source *src, const struct ingest_opts *opts,
+    struct task *task, struct tree_import_result *ret, struct err *e);
+
+#endif
