@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_restore: cat and restore: give archives back.
+ * cmd_restore: give archives back.
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,11 +13,11 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/opened.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
-#include "datastore/snapshot.h"
 #include "index/archive.h"
 
 /* What a backup holds is nobody else's business until its owner says so. */
@@ -25,61 +25,6 @@
 
 #define SHOWN 512 /* of the target, in messages */
 #define TMP_NAME_SIZE 40
-
-/* An archive held open: the snapshot can not be removed meanwhile. */
-struct opened {
-	struct datastore *ds;
-	struct backup_snapshot id;
-	struct snapshot_hold hold;
-	struct manifest manifest;
-	struct archive *archive;
-};
-
-static void opened_release(struct opened *o)
-{
-	archive_close(o->archive);
-	manifest_release(&o->manifest);
-	snapshot_release(&o->hold);
-	datastore_close(o->ds);
-}
-
-static int open_archive(struct app *app, const struct invocation *inv,
-    struct opened *o, struct err *e)
-{
-	static const struct snapshot_hold no_hold = SNAPSHOT_HOLD_INIT;
-	static const struct manifest no_manifest = MANIFEST_INIT;
-	int rc = 0;
-
-	memset(o, 0, sizeof(*o));
-	o->hold = no_hold;
-	o->manifest = no_manifest;
-	rc = app_open_datastore(app, DATASTORE_READ, &o->ds, e);
-	if (rc == 0)
-		rc = tree_find_snapshot(
-		    o->ds, &app->ns, inv->args[0], &o->id, e);
-	if (rc == 0)
-		rc = snapshot_hold(o->ds, &o->id, LOCK_SHARED, &o->hold, e);
-	if (rc == 0)
-		rc = tree_read_manifest(
-		    o->ds, &o->id, o->hold.fd, &o->manifest, e);
-	if (rc == 0)
-		rc = archive_open(o->ds, &o->id, &o->hold, &o->manifest,
-		    inv->args[1], &o->archive, e);
-	return rc;
-}
-
-int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
-{
-	struct archive_result result;
-	struct opened o;
-	int rc = open_archive(app, inv, &o, e);
-
-	if (rc == 0)
-		rc = archive_extract(o.archive, STDOUT_FILENO, ARCHIVE_APPEND,
-		    "standard output", &app->task, &result, e);
-	opened_release(&o);
-	return rc < 0 ? rc : EXIT_DONE;
-}
 
 enum overwrite {
 	OVERWRITE_NEVER,
@@ -371,10 +316,12 @@ int cmd_restore(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct target t = { .dir_fd = -1 };
 	struct archive_result result = { .bytes = 0 };
-	struct opened o;
+	struct opened o = OPENED_INIT;
 	bool skipped = false;
-	int rc = open_archive(app, inv, &o, e);
+	int rc = opened_snapshot(app, inv->args[0], &o, e);
 
+	if (rc == 0)
+		rc = opened_archive(&o, inv->args[1], e);
 	if (rc == 0)
 		rc = target_open(&t, inv, inv->args[1], e);
 	if (rc < 0)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * opened: a snapshot, held while something in it is looked at, and an archive
+ * of it.
+ */
+#ifndef CAIRN_CLI_OPENED_H
+#define CAIRN_CLI_OPENED_H
+
+#include "cli/app.h"
+#include "datastore/backupid.h"
+#include "datastore/base/err.h"
+#include "datastore/datastore.h"
+#include "datastore/manifest.h"
+#include "datastore/snapshot.h"
+#include "index/archive.h"
+
+/* The snapshot can not be removed meanwhile. */
+struct opened {
+	struct datastore *ds;
+	struct backup_snapshot id;
+	struct snapshot_hold hold;
+	struct manifest manifest;
+	struct archive *archive; /* NULL: none was opened */
+};
+
+#define OPENED_INIT                                        \
+	{                                                  \
+		.ds = NULL, .hold = SNAPSHOT_HOLD_INIT,    \
+		.manifest = MANIFEST_INIT, .archive = NULL \
+	}
+
+/* word: SNAPSHOT as typed.  *o is OPENED_INIT; release it after errors, too. */
+int opened_snapshot(
+    struct app *app, const char *word, struct opened *o, struct err *e);
+/* One of its archives, as a stream. */
+int opened_archive(struct opened *o, const char *archive, struct err *e);
+void opened_release(struct opened *o);
+
+#endif
