@@ -20,6 +20,12 @@
 
 #define TAR_CUT_SIZE (256U << 10)
 
+struct tar_push_opts {
+	struct ingest_opts ingest;
+	/* Read on behind the end of an archive: several, one behind another. */
+	bool ignore_zeros;
+};
+
 struct tar_push_result {
 	struct ingest_result content;
 	struct ingest_result catalog; /* size 0: there is none */
@@ -29,7 +35,7 @@ struct tar_push_result {
 
 /* archive: "root.tar". */
 int tar_push(struct session *s, const char *archive,
-    const struct ingest_source *src, const struct ingest_opts *opts,
+    const struct ingest_source *src, const struct tar_push_opts *opts,
     struct task *task, struct tar_push_result *ret, struct err *e);
 
 #endif

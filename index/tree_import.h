@@ -6,6 +6,7 @@
 #ifndef CAIRN_INDEX_TREE_IMPORT_H
 #define CAIRN_INDEX_TREE_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "datastore/base/err.h"
@@ -14,15 +15,22 @@
 #include "index/ingest.h"
 #include "index/tree_writer.h"
 
+struct tree_import_opts {
+	struct ingest_opts ingest;
+	bool ignore_zeros; /* as in tar_push_opts */
+};
+
 struct tree_import_result {
 	struct tree_writer_result written;
 	uint64_t members;
 	uint64_t left_out; /* names with "..", kinds that have no place; said */
+	bool changed;      /* the source was written while it was read */
+	bool whole;        /* false: it ends early; was said */
 };
 
 /* archive: "root.tree".  A source that is no archive is ERR_INVALID. */
 int tree_import(struct session *s, const char *archive,
-    const struct ingest_source *src, const struct ingest_opts *opts,
+    const struct ingest_source *src, const struct tree_import_opts *opts,
     struct task *task, struct tree_import_result *ret, struct err *e);
 
 #endif
