@@ -196,6 +196,9 @@ static int exit_code_of(const struct app *app, const struct err *e)
 	/* Not every call that a signal interrupts knows of the task. */
 	if (stop != 0 && err_is_sys(e, EINTR))
 		return EXIT_SIGNAL + stop;
+	/* Standard output is the only pipe that is written to. */
+	if (err_is_sys(e, EPIPE))
+		return EXIT_SIGNAL + SIGPIPE;
 	switch ((enum err_code)e->code) {
 	case ERR_INVALID:
 		return EXIT_USAGE;
@@ -224,6 +227,9 @@ int app_fail(const struct app *app, const struct err *e)
 {
 	int code = exit_code_of(app, e);
 
+	/* Who reads has seen enough: 'cairn list | head' is no failure. */
+	if (err_is_sys(e, EPIPE))
+		return code;
 	/* On stderr in either form: stdout holds data only. */
 	if (app != NULL && app->json) {
 		struct err ignored = ERR_INIT;

@@ -42,7 +42,10 @@ int app_open_datastore(struct app *app, enum datastore_access access,
 /* The settings for a path: of its config section, or the defaults. */
 struct settings app_settings(const struct app *app, const char *path);
 
-/* Prints the error as one line; the exit code for it. */
+/*
+ * Prints the error as one line; the exit code for it.  A reader of standard
+ * output that went away ends the program as SIGPIPE would: 141, and no word.
+ */
 int app_fail(const struct app *app, const struct err *e);
 
 #endif

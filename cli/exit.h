@@ -13,7 +13,8 @@ enum exit_code {
 	EXIT_INCOMPLETE = 3, /* done, but not whole */
 	EXIT_DAMAGE = 4,     /* damage was found */
 	EXIT_BUSY = 75,      /* a lock is held or was lost; try later */
-	EXIT_SIGNAL = 128,   /* plus the signal's number */
+	EXIT_SIGNAL = 128,   /* plus the signal's number; also SIGPIPE's, when
+				the reader of stdout went away */
 };
 
 #endif

@@ -24,6 +24,11 @@ int output_text(struct err *e, const char *fmt, ...)
 	return n < 0 ? failed(e) : 0;
 }
 
+int output_bytes(const void *p, size_t n, struct err *e)
+{
+	return fwrite(p, 1, n, stdout) == n ? 0 : failed(e);
+}
+
 int output_flush(struct err *e)
 {
 	if (fflush(stdout) != 0 || ferror(stdout) != 0)
@@ -46,11 +51,37 @@ int output_json(struct js *v, struct err *e)
 	rc = js_dump(v, JS_PRETTY, &text, e);
 	if (rc == 0)
 		rc = buf_append(&text, "\n", 1, e);
-	if (rc == 0 && fwrite(text.data, 1, text.len, stdout) != text.len)
-		rc = failed(e);
+	if (rc == 0)
+		rc = output_bytes(text.data, text.len, e);
 	js_free(v);
 	buf_release(&text);
 	return rc;
+}
+
+int output_array_begin(struct output_array *a, struct err *e)
+{
+	a->n = 0;
+	return output_text(e, "[");
+}
+
+int output_array_add(struct output_array *a, struct js *v, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	int rc = js_dump(v, JS_COMPACT, &text, e);
+
+	if (rc == 0)
+		rc = output_text(e, "%s\n  ", a->n > 0 ? "," : "");
+	if (rc == 0)
+		rc = output_bytes(text.data, text.len, e);
+	a->n++;
+	js_free(v);
+	buf_release(&text);
+	return rc;
+}
+
+int output_array_end(struct output_array *a, struct err *e)
+{
+	return output_text(e, "%s]\n", a->n > 0 ? "\n" : "");
 }
 
 struct table {

@@ -17,6 +17,8 @@
 /* Text to stdout, buffered. */
 int output_text(struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Bytes as they are. */
+int output_bytes(const void *p, size_t n, struct err *e);
 int output_flush(struct err *e);
 
 /*
@@ -28,6 +30,18 @@ void output_json_begin(struct err *e);
 
 /* One JSON document and a newline; frees v (NULL: *e is set already). */
 int output_json(struct js *v, struct err *e);
+
+/*
+ * One JSON document that is an array, element by element, one a line: for
+ * listings too long to be held.  Where it breaks off it is no JSON.
+ */
+struct output_array {
+	size_t n;
+};
+int output_array_begin(struct output_array *a, struct err *e);
+/* Frees v (NULL: *e is set already). */
+int output_array_add(struct output_array *a, struct js *v, struct err *e);
+int output_array_end(struct output_array *a, struct err *e);
 
 /*
  * A table: cells are text, columns as wide as their widest cell, two blanks

@@ -346,15 +346,15 @@ static size_t character_size(const char *s, size_t n)
 	return 0;
 }
 
-static int replace_bad_bytes(const char *name, struct buf *out, struct err *e)
+static int replace_bad_bytes(
+    const char *name, size_t n, struct buf *out, struct err *e)
 {
-	size_t n = strlen(name);
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < n;) {
 		size_t size = character_size(name + i, n - i);
 
-		if (size == 0) {
+		if (size == 0 || name[i] == '\0') {
 			rc = buf_append_str(out, "\xef\xbf\xbd", e);
 			i++;
 		} else {
@@ -368,21 +368,23 @@ static int replace_bad_bytes(const char *name, struct buf *out, struct err *e)
 void js_set_name(
     struct js *obj, const char *key, const char *name, struct err *e)
 {
+	if (name == NULL)
+		js_set_null(obj, key, e);
+	else
+		js_set_bytes(obj, key, name, strlen(name), e);
+}
+
+/* Both keys, since the text alone would lose something. */
+static void set_lossless(
+    struct js *obj, const char *key, const char *name, size_t n, struct err *e)
+{
 	struct buf text = BUF_INIT;
 	struct buf hex = BUF_INIT;
 	struct buf hex_key = BUF_INIT;
-	size_t n = name != NULL ? strlen(name) : 0;
 	const char *s = NULL;
 	const char *k = NULL;
-	int rc = 0;
+	int rc = replace_bad_bytes(name, n, &text, e);
 
-	if (e->code != ERR_OK)
-		return;
-	if (name == NULL || text_is_utf8(name, n)) {
-		js_set_str(obj, key, name, e);
-		return;
-	}
-	rc = replace_bad_bytes(name, &text, e);
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = buf_append_fmt(&hex, e, "%02x", (unsigned char)name[i]);
 	if (rc == 0)
@@ -400,6 +402,25 @@ out:
 	buf_release(&text);
 	buf_release(&hex);
 	buf_release(&hex_key);
+}
+
+void js_set_bytes(
+    struct js *obj, const char *key, const void *p, size_t n, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	const char *s = NULL;
+
+	if (e->code != ERR_OK)
+		return;
+	if (n > 0 && (memchr(p, 0, n) != NULL || !text_is_utf8(p, n))) {
+		set_lossless(obj, key, p, n, e);
+		return;
+	}
+	if (buf_append(&text, p, n, e) == 0)
+		s = buf_cstr(&text, e);
+	if (s != NULL)
+		js_set_str(obj, key, s, e);
+	buf_release(&text);
 }
 
 void js_append(struct js *array, struct js *v, struct err *e)

@@ -65,6 +65,9 @@ void js_set_null(struct js *obj, const char *key, struct err *e);
  */
 void js_set_name(
     struct js *obj, const char *key, const char *name, struct err *e);
+/* The same of n bytes; a zero byte among them counts as a bad one. */
+void js_set_bytes(
+    struct js *obj, const char *key, const void *p, size_t n, struct err *e);
 void js_append(struct js *array, struct js *v, struct err *e);
 void js_remove(struct js *obj, const char *key);
 struct js *js_new_str(const char *s, struct err *e);

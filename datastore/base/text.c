@@ -118,9 +118,13 @@ int text_append_name(struct buf *out, const void *name, size_t n, struct err *e)
 
 const char *text_name(char *out, size_t size, const char *name)
 {
+	return text_bytes(out, size, name, strlen(name));
+}
+
+const char *text_bytes(char *out, size_t size, const void *name, size_t n)
+{
 	static const char dots[] = "...";
-	const uint8_t *p = (const uint8_t *)name;
-	size_t n = strlen(name);
+	const uint8_t *p = name;
 	size_t cut = 0; /* the longest part that leaves room for the dots */
 	size_t len = 0;
 	char piece[PIECE_SIZE];

@@ -25,6 +25,8 @@ int text_append_name(
  * messages.  Returns out.  size is at least 8.
  */
 const char *text_name(char *out, size_t size, const char *name);
+/* The same of n bytes. */
+const char *text_bytes(char *out, size_t size, const void *name, size_t n);
 
 /* True if the n bytes are valid UTF-8 (no surrogates, nothing over-long). */
 bool text_is_utf8(const void *p, size_t n);

@@ -88,6 +88,18 @@ check 2 cairn list -- --all <<'END'
 ! cairn: group '--all': want a type of ct, host or vm, a slash and an id
 END
 
+# A reader that has seen enough: no word, and the code of SIGPIPE.  More than
+# a pipe takes, and less.
+for command in 'cat host/a/latest a.raw' list 'list --json' 'help push' help; do
+	run bash -c "cairn $command | sleep 0; exit \${PIPESTATUS[0]}"
+	[ "$code" -eq 141 ] || [ "$code" -eq 0 ] || fail "exit code $code: $command"
+	expect "$code" </dev/null
+done
+run bash -c "cairn cat host/a/latest a.raw | head -c 1; exit \${PIPESTATUS[0]}"
+[ "$code" -eq 141 ] || fail "exit code $code"
+run bash -c "exec 3> >(exec sleep 0); wait \$!; cairn list >&3"
+expect 141 </dev/null
+
 # JSON on stdout, events on stderr, whatever the command.
 check_json() { # COMMAND...: valid JSON
 	run cairn "$@" --json

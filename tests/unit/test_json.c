@@ -342,6 +342,21 @@ static void test_name(void **state)
 	}
 }
 
+/* Bytes that no string of C could hold. */
+static void test_bytes(void **state)
+{
+	struct fixture *f = *state;
+
+	f->v = js_object();
+	js_set_bytes(f->v, "a", "abcd", 3, &f->e);
+	js_set_bytes(f->v, "b", "x\0y", 3, &f->e);
+	js_set_bytes(f->v, "c", "\xffz", 1, &f->e);
+	js_set_bytes(f->v, "d", NULL, 0, &f->e);
+	assert_string_equal(dump(f, f->v, JS_COMPACT),
+	    "{\"a\":\"abc\",\"b\":\"x\xef\xbf\xbdy\",\"b-hex\":\"780079\","
+	    "\"c\":\"\xef\xbf\xbd\",\"c-hex\":\"ff\",\"d\":\"\"}");
+}
+
 /* The first error of a document stays, and comes out at the end. */
 static void test_sticky_error(void **state)
 {
@@ -424,6 +439,7 @@ int main(void)
 		TEST(test_dump_appends),
 		TEST(test_real),
 		TEST(test_name),
+		TEST(test_bytes),
 		TEST(test_sticky_error),
 		TEST(test_bad_values),
 		TEST(test_copy),

@@ -70,6 +70,41 @@ static void prints_json(void **state)
 	scratch_assert_content(s, "out", "{\n  \"n\": 1\n}\n");
 }
 
+static int print_array(unsigned n, struct err *e)
+{
+	struct output_array a;
+	int rc = output_array_begin(&a, e);
+
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		struct js *o = js_object();
+
+		output_json_begin(e);
+		js_set_u64(o, "n", i, e);
+		rc = output_array_add(&a, o, e);
+	}
+	if (rc == 0)
+		rc = output_array_end(&a, e);
+	return rc < 0 ? rc : output_flush(e);
+}
+
+static void prints_arrays(void **state)
+{
+	static const char *const want[] = { "[]\n", "[\n  {\"n\":0}\n]\n",
+		"[\n  {\"n\":0},\n  {\"n\":1}\n]\n" };
+	struct scratch *s = *state;
+
+	for (unsigned n = 0; n < TEST_COUNT(want); n++) {
+		struct err e = ERR_INIT;
+		int rc = 0;
+
+		divert(s->dir, "out");
+		rc = print_array(n, &e);
+		restore();
+		assert_ok(rc, &e);
+		scratch_assert_content(s, "out", want[n]);
+	}
+}
+
 /* What failed while it was built is not printed as if it were whole. */
 static void prints_no_json_that_is_not_whole(void **state)
 {
@@ -221,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCRATCH_TEST(prints_text),
 		SCRATCH_TEST(prints_json),
+		SCRATCH_TEST(prints_arrays),
 		SCRATCH_TEST(prints_no_json_that_is_not_whole),
 		SCRATCH_TEST(notices_a_full_disk),
 		SCRATCH_TEST(remembers_a_full_disk),

@@ -65,6 +65,9 @@ static void cuts_names(void **state)
 	assert_string_equal(text_name(out, 8, "12\342\202\254xyz"), "12...");
 	assert_string_equal(text_name(out, 8, "\377\377\377"), "\\xff...");
 	assert_string_equal(text_name(out, 8, "\302\233"), "...");
+	assert_string_equal(text_bytes(out, 8, "a\0b", 3), "a\\x00b");
+	assert_string_equal(text_bytes(out, 8, "abcd", 2), "ab");
+	assert_string_equal(text_bytes(out, 8, NULL, 0), "");
 }
 
 /* Whatever it is given, the field is UTF-8, without controls, and ends. */
