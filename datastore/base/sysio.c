@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* The C library's variadic functions need a fixed signature in front. */
@@ -35,12 +36,22 @@ const struct sysio_table sysio_real = {
 	.ftruncate = ftruncate,
 	.fsync = fsync,
 	.syncfs = syncfs,
+	.fallocate = fallocate,
 	.fchown = fchown,
+	.fchownat = fchownat,
 	.fchmod = fchmod,
+	.fchmodat = fchmodat,
 	.statx = statx,
 	.utimensat = utimensat,
+	.futimens = futimens,
+	.setxattr = setxattr,
+	.fsetxattr = fsetxattr,
+	.fgetxattr = fgetxattr,
+	.fremovexattr = fremovexattr,
 	.renameat2 = renameat2,
 	.linkat = linkat,
+	.symlinkat = symlinkat,
+	.mknodat = mknodat,
 	.unlinkat = unlinkat,
 	.mkdirat = mkdirat,
 	.readlinkat = readlinkat,

@@ -34,16 +34,29 @@ struct sysio_table {
 	int (*ftruncate)(int fd, off_t size);
 	int (*fsync)(int fd);
 	int (*syncfs)(int fd);
+	int (*fallocate)(int fd, int mode, off_t at, off_t n);
 	int (*fchown)(int fd, uid_t uid, gid_t gid);
+	int (*fchownat)(
+	    int dirfd, const char *name, uid_t uid, gid_t gid, int flags);
 	int (*fchmod)(int fd, mode_t mode);
+	int (*fchmodat)(int dirfd, const char *name, mode_t mode, int flags);
 	int (*statx)(int dirfd, const char *name, int flags, unsigned mask,
 	    struct statx *st);
 	int (*utimensat)(int dirfd, const char *name,
 	    const struct timespec times[2], int flags);
+	int (*futimens)(int fd, const struct timespec times[2]);
+	int (*setxattr)(const char *path, const char *name, const void *p,
+	    size_t n, int flags); /* follows: for /proc/self/fd/N */
+	int (*fsetxattr)(
+	    int fd, const char *name, const void *p, size_t n, int flags);
+	ssize_t (*fgetxattr)(int fd, const char *name, void *p, size_t n);
+	int (*fremovexattr)(int fd, const char *name);
 	int (*renameat2)(int fromfd, const char *from, int tofd, const char *to,
 	    unsigned flags);
 	int (*linkat)(
 	    int fromfd, const char *from, int tofd, const char *to, int flags);
+	int (*symlinkat)(const char *target, int dirfd, const char *name);
+	int (*mknodat)(int dirfd, const char *name, mode_t mode, dev_t dev);
 	int (*unlinkat)(int dirfd, const char *name, int flags);
 	int (*mkdirat)(int dirfd, const char *name, mode_t mode);
 	ssize_t (*readlinkat)(int dirfd, const char *name, char *p, size_t n);
@@ -120,14 +133,31 @@ static inline int sysio_syncfs(int fd)
 	return sysio_table->syncfs(fd);
 }
 
+static inline int sysio_fallocate(int fd, int mode, off_t at, off_t n)
+{
+	return sysio_table->fallocate(fd, mode, at, n);
+}
+
 static inline int sysio_fchown(int fd, uid_t uid, gid_t gid)
 {
 	return sysio_table->fchown(fd, uid, gid);
 }
 
+static inline int sysio_fchownat(
+    int dirfd, const char *name, uid_t uid, gid_t gid, int flags)
+{
+	return sysio_table->fchownat(dirfd, name, uid, gid, flags);
+}
+
 static inline int sysio_fchmod(int fd, mode_t mode)
 {
 	return sysio_table->fchmod(fd, mode);
+}
+
+static inline int sysio_fchmodat(
+    int dirfd, const char *name, mode_t mode, int flags)
+{
+	return sysio_table->fchmodat(dirfd, name, mode, flags);
 }
 
 static inline int sysio_statx(
@@ -142,6 +172,34 @@ static inline int sysio_utimensat(
 	return sysio_table->utimensat(dirfd, name, times, flags);
 }
 
+static inline int sysio_futimens(int fd, const struct timespec times[2])
+{
+	return sysio_table->futimens(fd, times);
+}
+
+static inline int sysio_setxattr(
+    const char *path, const char *name, const void *p, size_t n, int flags)
+{
+	return sysio_table->setxattr(path, name, p, n, flags);
+}
+
+static inline int sysio_fsetxattr(
+    int fd, const char *name, const void *p, size_t n, int flags)
+{
+	return sysio_table->fsetxattr(fd, name, p, n, flags);
+}
+
+static inline ssize_t sysio_fgetxattr(
+    int fd, const char *name, void *p, size_t n)
+{
+	return sysio_table->fgetxattr(fd, name, p, n);
+}
+
+static inline int sysio_fremovexattr(int fd, const char *name)
+{
+	return sysio_table->fremovexattr(fd, name);
+}
+
 static inline int sysio_renameat2(
     int fromfd, const char *from, int tofd, const char *to, unsigned flags)
 {
@@ -152,6 +210,18 @@ static inline int sysio_linkat(
     int fromfd, const char *from, int tofd, const char *to, int flags)
 {
 	return sysio_table->linkat(fromfd, from, tofd, to, flags);
+}
+
+static inline int sysio_symlinkat(
+    const char *target, int dirfd, const char *name)
+{
+	return sysio_table->symlinkat(target, dirfd, name);
+}
+
+static inline int sysio_mknodat(
+    int dirfd, const char *name, mode_t mode, dev_t dev)
+{
+	return sysio_table->mknodat(dirfd, name, mode, dev);
 }
 
 static inline int sysio_unlinkat(int dirfd, const char *name, int flags)

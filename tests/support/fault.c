@@ -185,7 +185,9 @@ static int64_t end(struct call *c)
 static int fault_openat(int dirfd, const char *name, int flags, mode_t mode)
 {
 	struct call c =
-	    CALL((flags & O_CREAT) != 0 ? FAULT_CREATE : FAULT_OPENAT,
+	    CALL((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE
+		    ? FAULT_CREATE
+		    : FAULT_OPENAT,
 		.fd = dirfd, .name = name, .flags = flags);
 
 	if (begin(&c))
@@ -283,6 +285,16 @@ static int fault_syncfs(int fd)
 	return (int)end(&c);
 }
 
+static int fault_fallocate(int fd, int mode, off_t at, off_t n)
+{
+	struct call c = CALL(
+	    FAULT_FALLOCATE, .fd = fd, .flags = mode, .at = at, .n = (size_t)n);
+
+	if (begin(&c))
+		done(&c, sysio_real.fallocate(fd, mode, at, n));
+	return (int)end(&c);
+}
+
 static int fault_fchown(int fd, uid_t uid, gid_t gid)
 {
 	struct call c = CALL(FAULT_FCHOWN, .fd = fd);
@@ -292,12 +304,33 @@ static int fault_fchown(int fd, uid_t uid, gid_t gid)
 	return (int)end(&c);
 }
 
+static int fault_fchownat(
+    int dirfd, const char *name, uid_t uid, gid_t gid, int flags)
+{
+	struct call c =
+	    CALL(FAULT_FCHOWNAT, .fd = dirfd, .name = name, .flags = flags);
+
+	if (begin(&c))
+		done(&c, sysio_real.fchownat(dirfd, name, uid, gid, flags));
+	return (int)end(&c);
+}
+
 static int fault_fchmod(int fd, mode_t mode)
 {
 	struct call c = CALL(FAULT_FCHMOD, .fd = fd);
 
 	if (begin(&c))
 		done(&c, sysio_real.fchmod(fd, mode));
+	return (int)end(&c);
+}
+
+static int fault_fchmodat(int dirfd, const char *name, mode_t mode, int flags)
+{
+	struct call c =
+	    CALL(FAULT_FCHMODAT, .fd = dirfd, .name = name, .flags = flags);
+
+	if (begin(&c))
+		done(&c, sysio_real.fchmodat(dirfd, name, mode, flags));
 	return (int)end(&c);
 }
 
@@ -323,6 +356,56 @@ static int fault_utimensat(
 	return (int)end(&c);
 }
 
+static int fault_futimens(int fd, const struct timespec times[2])
+{
+	struct call c = CALL(FAULT_FUTIMENS, .fd = fd, .in = times);
+
+	if (begin(&c))
+		done(&c, sysio_real.futimens(fd, times));
+	return (int)end(&c);
+}
+
+static int fault_setxattr(
+    const char *path, const char *name, const void *p, size_t n, int flags)
+{
+	struct call c = CALL(FAULT_SETXATTR, .name = path, .to_name = name,
+	    .in = p, .n = n, .flags = flags);
+
+	if (begin(&c))
+		done(&c, sysio_real.setxattr(path, name, p, n, flags));
+	return (int)end(&c);
+}
+
+static int fault_fsetxattr(
+    int fd, const char *name, const void *p, size_t n, int flags)
+{
+	struct call c = CALL(FAULT_FSETXATTR, .fd = fd, .name = name, .in = p,
+	    .n = n, .flags = flags);
+
+	if (begin(&c))
+		done(&c, sysio_real.fsetxattr(fd, name, p, n, flags));
+	return (int)end(&c);
+}
+
+static ssize_t fault_fgetxattr(int fd, const char *name, void *p, size_t n)
+{
+	struct call c =
+	    CALL(FAULT_FGETXATTR, .fd = fd, .name = name, .p = p, .n = n);
+
+	if (begin(&c))
+		done(&c, sysio_real.fgetxattr(fd, name, p, n));
+	return end(&c);
+}
+
+static int fault_fremovexattr(int fd, const char *name)
+{
+	struct call c = CALL(FAULT_FREMOVEXATTR, .fd = fd, .name = name);
+
+	if (begin(&c))
+		done(&c, sysio_real.fremovexattr(fd, name));
+	return (int)end(&c);
+}
+
 static int fault_renameat2(
     int fromfd, const char *from, int tofd, const char *to, unsigned flags)
 {
@@ -342,6 +425,26 @@ static int fault_linkat(
 
 	if (begin(&c))
 		done(&c, sysio_real.linkat(fromfd, from, tofd, to, flags));
+	return (int)end(&c);
+}
+
+static int fault_symlinkat(const char *target, int dirfd, const char *name)
+{
+	struct call c =
+	    CALL(FAULT_SYMLINKAT, .fd = dirfd, .name = name, .in = target);
+
+	if (begin(&c))
+		done(&c, sysio_real.symlinkat(target, dirfd, name));
+	return (int)end(&c);
+}
+
+static int fault_mknodat(int dirfd, const char *name, mode_t mode, dev_t dev)
+{
+	struct call c =
+	    CALL(FAULT_MKNODAT, .fd = dirfd, .name = name, .flags = (int)mode);
+
+	if (begin(&c))
+		done(&c, sysio_real.mknodat(dirfd, name, mode, dev));
 	return (int)end(&c);
 }
 
@@ -489,12 +592,22 @@ static const struct sysio_table fault_table = {
 	.ftruncate = fault_ftruncate,
 	.fsync = fault_fsync,
 	.syncfs = fault_syncfs,
+	.fallocate = fault_fallocate,
 	.fchown = fault_fchown,
+	.fchownat = fault_fchownat,
 	.fchmod = fault_fchmod,
+	.fchmodat = fault_fchmodat,
 	.statx = fault_statx,
 	.utimensat = fault_utimensat,
+	.futimens = fault_futimens,
+	.setxattr = fault_setxattr,
+	.fsetxattr = fault_fsetxattr,
+	.fgetxattr = fault_fgetxattr,
+	.fremovexattr = fault_fremovexattr,
 	.renameat2 = fault_renameat2,
 	.linkat = fault_linkat,
+	.symlinkat = fault_symlinkat,
+	.mknodat = fault_mknodat,
 	.unlinkat = fault_unlinkat,
 	.mkdirat = fault_mkdirat,
 	.readlinkat = fault_readlinkat,
@@ -582,11 +695,13 @@ const char *fault_call_name(enum fault_call call)
 	/* In the order of the enum. */
 	static const char *const names[] = { "openat", "openat+O_CREAT",
 		"close", "poll", "read", "pread", "write", "pwrite", "lseek",
-		"ftruncate", "fsync", "syncfs", "fchown", "fchmod", "statx",
-		"utimensat", "renameat2", "linkat", "unlinkat", "mkdirat",
-		"readlinkat", "fdopendir", "readdir", "closedir", "ofd_lock",
-		"flock", "fstatvfs", "fstatfs", "ioctl", "clock_gettime",
-		"nanosleep", "getrandom" };
+		"ftruncate", "fsync", "syncfs", "fallocate", "fchown",
+		"fchownat", "fchmod", "fchmodat", "statx", "utimensat",
+		"futimens", "setxattr", "fsetxattr", "fgetxattr",
+		"fremovexattr", "renameat2", "linkat", "symlinkat", "mknodat",
+		"unlinkat", "mkdirat", "readlinkat", "fdopendir", "readdir",
+		"closedir", "ofd_lock", "flock", "fstatvfs", "fstatfs", "ioctl",
+		"clock_gettime", "nanosleep", "getrandom" };
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == FAULT_CALLS,
 	    "a name for each call");

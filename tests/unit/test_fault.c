@@ -375,6 +375,25 @@ static void kills_at_the_nth(void **state)
 	assert_int_equal(run_doomed(dir, FAULT_KILL, 4), 0);
 }
 
+/* Those on entries of directories and their attributes: how many failed. */
+static int fail_entry_calls(void)
+{
+	int failed = 0;
+	char p[1];
+
+	failed += sysio_fallocate(-1, 0, 0, 1) == -1;
+	failed += sysio_fchownat(-1, "x", 0, 0, 0) == -1;
+	failed += sysio_fchmodat(-1, "x", 0, 0) == -1;
+	failed += sysio_futimens(-1, NULL) == -1;
+	failed += sysio_setxattr("x", "y", p, 0, 0) == -1;
+	failed += sysio_fsetxattr(-1, "x", p, 0, 0) == -1;
+	failed += sysio_fgetxattr(-1, "x", p, 1) == -1;
+	failed += sysio_fremovexattr(-1, "x") == -1;
+	failed += sysio_symlinkat("x", -1, "y") == -1;
+	failed += sysio_mknodat(-1, "x", 0, 0) == -1;
+	return failed;
+}
+
 /* Each function of the table goes through the rules, under its own name. */
 static void every_call_is_wired(void **state)
 {
@@ -424,6 +443,7 @@ static void every_call_is_wired(void **state)
 	failed += sysio_clock_gettime(CLOCK_REALTIME, &ts) == -1;
 	failed += sysio_nanosleep(&ts, NULL) == -1;
 	failed += sysio_getrandom(p, 1, 0) == -1;
+	failed += fail_entry_calls();
 	assert_int_equal(errno, EXDEV);
 	failed += sysio_closedir(d) == -1;
 	failed += sysio_poll(NULL, 0, 0) == -1;
