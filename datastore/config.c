@@ -55,6 +55,7 @@ struct settings settings_default(void)
 		.compression = COMPRESS_LEVEL_DEFAULT,
 		.min_free = { .bytes = 0, .percent_x100 = 500 },
 		.owner = "root@pam",
+		.time_zone = ZONE_UTC,
 	};
 
 	return s;
@@ -267,27 +268,49 @@ static int set_min_free(
 	return settings_parse_min_free(value, &store->settings.min_free, e);
 }
 
+/* Opened to see that it can be; whoever needs it opens it again. */
+static int set_time_zone(
+    struct config_datastore *store, const char *value, struct err *e)
+{
+	struct zone *zone = NULL;
+	int rc = zone_open(value, &zone, e);
+
+	if (rc < 0)
+		return rc;
+	zone_free(zone);
+	memcpy(store->settings.time_zone, value, strlen(value) + 1);
+	return 0;
+}
+
 static const struct key {
 	const char *name;
+	/* NULL: a rule of retention. */
 	int (*set)(
 	    struct config_datastore *store, const char *value, struct err *e);
+	enum retention_rule rule;
 } keys[] = {
-	{ "path", set_path },
-	{ "gc-touch-batch", set_touch_batch },
-	{ "gc-cutoff", set_cutoff },
-	{ "sync-level", set_sync_level },
-	{ "compression", set_compression },
-	{ "owner", set_owner },
-	{ "min-free", set_min_free },
+	{ .name = "path", .set = set_path },
+	{ .name = "gc-touch-batch", .set = set_touch_batch },
+	{ .name = "gc-cutoff", .set = set_cutoff },
+	{ .name = "sync-level", .set = set_sync_level },
+	{ .name = "compression", .set = set_compression },
+	{ .name = "owner", .set = set_owner },
+	{ .name = "min-free", .set = set_min_free },
+	{ .name = "keep-within", .rule = RETENTION_WITHIN },
+	{ .name = "keep-last", .rule = RETENTION_LAST },
+	{ .name = "keep-hourly", .rule = RETENTION_HOURLY },
+	{ .name = "keep-daily", .rule = RETENTION_DAILY },
+	{ .name = "keep-weekly", .rule = RETENTION_WEEKLY },
+	{ .name = "keep-monthly", .rule = RETENTION_MONTHLY },
+	{ .name = "keep-yearly", .rule = RETENTION_YEARLY },
+	{ .name = "time-zone", .set = set_time_zone },
 };
 
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 /* What the format of the config file has, and this program not yet. */
 static const char *const later_keys[] = { "gc-schedule", "prune-schedule",
-	"keep-last", "keep-hourly", "keep-daily", "keep-weekly", "keep-monthly",
-	"keep-yearly", "verify-schedule", "verify-outdated", "time-zone",
-	"index-dir" };
+	"verify-schedule", "verify-outdated", "index-dir" };
 static const char *const later_sections[] = { "service" };
 
 static bool is_among(const char *s, const char *const *names, size_t n)
@@ -428,6 +451,7 @@ static int add_section(
 static int handle_item(void *ctx, const struct conf_item *item, struct err *e)
 {
 	struct reading *r = ctx;
+	struct config_datastore *store = NULL;
 	size_t i = 0;
 	int rc = 0;
 
@@ -442,8 +466,10 @@ static int handle_item(void *ctx, const struct conf_item *item, struct err *e)
 		    item->key, r->key_lines[i]);
 	}
 	r->key_lines[i] = item->line;
-	rc = keys[i].set(
-	    &r->config.stores[r->config.stores_n - 1], item->value, e);
+	store = &r->config.stores[r->config.stores_n - 1];
+	rc = keys[i].set != NULL ? keys[i].set(store, item->value, e)
+				 : retention_set(&store->settings.retention,
+				       keys[i].rule, item->value, e);
 	if (rc < 0)
 		err_prefix(e, "key '%s'", item->key);
 	return rc;

@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #include "datastore/base/err.h"
+#include "datastore/base/zone.h"
+#include "datastore/retention.h"
 
 enum sync_level {
 	SYNC_NONE,       /* chunks are not synced */
@@ -45,6 +47,8 @@ struct settings {
 	int compression; /* zstd level of new chunks */
 	struct min_free min_free;
 	char owner[128]; /* content of PBS's owner file of new groups */
+	struct retention_policy retention; /* of prune, if none is given */
+	char time_zone[ZONE_NAME_SIZE];    /* of its days and weeks */
 };
 
 struct settings settings_default(void);

@@ -156,9 +156,21 @@ wrong '[datastores "b"]' 'path = /x'
 expect 2 <<'END'
 ! cairn: c:3: unknown section 'datastores', want 'datastore "NAME"'
 END
-wrong 'keep-daily = 7'
+wrong 'prune-schedule = 03:30'
 expect 2 <<'END'
-! cairn: c:3: key 'keep-daily' is not supported by this version
+! cairn: c:3: key 'prune-schedule' is not supported by this version
+END
+wrong 'keep-daily = -7'
+expect 2 <<'END'
+! cairn: c:3: key 'keep-daily': '-7' is no whole number between 0 and 4294967295
+END
+wrong 'keep-within = 3 months'
+expect 2 <<'END'
+! cairn: c:3: key 'keep-within': '3 months' is no duration, want seconds or a sum like 1w2d3h4m5s
+END
+wrong 'time-zone = Europe/Atlantis'
+expect 2 <<'END'
+! cairn: c:3: key 'time-zone': time zone 'Europe/Atlantis': there is no '/usr/share/zoneinfo/Europe/Atlantis'; want a name as below '/usr/share/zoneinfo', which the package tzdata fills, or UTC
 END
 wrong "$(printf 'owner = %05000d' 1)"
 also='s/0{60,}/ZEROS/' expect 2 <<'END'

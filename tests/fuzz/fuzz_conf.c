@@ -34,6 +34,10 @@ static void check(const struct config *c)
 		MUST(s->min_free.percent_x100 <= 10000);
 		MUST(strchr(s->owner, '@') != NULL);
 		MUST(strpbrk(s->owner, "\n\r/ ") == NULL);
+		MUST(s->time_zone[0] != '\0' && s->time_zone[0] != '/');
+		for (size_t k = 0; k < RETENTION_RULES; k++)
+			MUST(s->retention.given[k] ||
+			    s->retention.value[k] == 0);
 	}
 }
 

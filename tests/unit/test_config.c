@@ -67,6 +67,8 @@ static void test_defaults(void **state)
 	assert_int_equal(s->min_free.percent_x100, 500);
 	assert_int_equal(s->min_free.bytes, 0);
 	assert_string_equal(s->owner, "root@pam");
+	assert_string_equal(s->time_zone, "UTC");
+	assert_false(retention_is_given(&s->retention));
 	assert_ok(read_text(f, ""), &f->e);
 	assert_int_equal(f->config.stores_n, 0);
 }
@@ -85,7 +87,11 @@ static void test_everything(void **state)
 		      "compression = 19\n"
 		      "owner = backup@pbs!client-1\n"
 		      "min-free = 10G\n"
+		      "keep-daily = 14\n"
+		      "keep-within = 2d\n"
+		      "keep-yearly = 0\n"
 		      "[datastore \"b\"]\n"
+		      "time-zone = UTC\n"
 		      "path = /\n"
 		      "gc-touch-batch = 16777216\n"
 		      "sync-level = none\n"),
@@ -100,9 +106,14 @@ static void test_everything(void **state)
 	assert_string_equal(s->owner, "backup@pbs!client-1");
 	assert_int_equal(s->min_free.bytes, 10ULL << 30);
 	assert_int_equal(s->min_free.percent_x100, 0);
+	assert_int_equal(s->retention.value[RETENTION_DAILY], 14);
+	assert_int_equal(s->retention.value[RETENTION_WITHIN], 172800);
+	assert_true(s->retention.given[RETENTION_YEARLY]);
+	assert_false(s->retention.given[RETENTION_LAST]);
 	s = &f->config.stores[1].settings;
 	assert_string_equal(f->config.stores[1].path, "/");
-	assert_int_equal(f->config.stores[1].line, 9);
+	assert_int_equal(f->config.stores[1].line, 12);
+	assert_false(retention_is_given(&s->retention));
 	assert_int_equal(s->gc_touch_batch, 16777216);
 	assert_int_equal(s->sync_level, SYNC_NONE);
 	/* Nothing of the section before. */
@@ -143,8 +154,34 @@ static void test_bad(void **state)
 		{ A "path =\n", ":2: key 'path': '' is no absolute path" },
 		{ AP "gc-schedule = daily\n",
 		    ":3: key 'gc-schedule' is not supported by this version" },
-		{ AP "keep-daily = 14\n",
-		    ":3: key 'keep-daily' is not supported by this version" },
+		{ AP "keep-daily = -1\n",
+		    ":3: key 'keep-daily': '-1' is no whole number between 0 "
+		    "and 4294967295" },
+		{ AP "keep-weekly = 3d\n",
+		    ":3: key 'keep-weekly': '3d' is no whole number between 0 "
+		    "and 4294967295" },
+		{ AP "keep-within = 3y\n",
+		    ":3: key 'keep-within': '3y' is no duration, want seconds "
+		    "or a sum like 1w2d3h4m5s" },
+		{ AP "keep-week = 1\n",
+		    ":3: unknown key 'keep-week', did you mean 'keep-weekly'?" },
+		{ AP "keep-last = 1\nkeep-last = 2\n",
+		    ":4: key 'keep-last' is already at line 3" },
+		{ AP "time-zone = CET/\n",
+		    ":3: key 'time-zone': 'CET/' is no time zone, want a name "
+		    "like 'Europe/Berlin' or 'UTC'" },
+		{ AP "time-zone = Europe/Atlantis\n",
+		    ":3: key 'time-zone': time zone 'Europe/Atlantis': there "
+		    "is no '/usr/share/zoneinfo/Europe/Atlantis'; want a name "
+		    "as below '/usr/share/zoneinfo', which the package tzdata "
+		    "fills, or UTC" },
+		{ AP "time-zone = localtime\n",
+		    ":3: key 'time-zone': 'localtime' is whatever zone a "
+		    "machine is in, want a name like 'Europe/Berlin' or "
+		    "'UTC'" },
+		{ AP "verify-outdated = 30d\n",
+		    ":3: key 'verify-outdated' is not supported by this "
+		    "version" },
 		{ AP "index-dir = /x\n",
 		    ":3: key 'index-dir' is not supported by this version" },
 		{ AP "compresion = 3\n",
