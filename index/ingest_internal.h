@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ingest_internal: what the kinds of ingest share: a pulse that keeps the
- * session alive, a reader of sources that may pause, and the pipeline.
+ * session alive, and the pipeline.
  */
 #ifndef CAIRN_INDEX_INGEST_INTERNAL_H
 #define CAIRN_INDEX_INGEST_INTERNAL_H
@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #include "datastore/backupid.h"
 #include "datastore/base/digest.h"
@@ -19,6 +18,7 @@
 #include "datastore/session.h"
 #include "index/idxwriter.h"
 #include "index/ingest.h"
+#include "index/ingest_reader.h"
 
 /* All memory of an ingest, as ingest_plan counts it. */
 #define INGEST_MEMORY_MAX ((size_t)200 << 20)
@@ -36,30 +36,6 @@ struct ingest_pulse {
 void ingest_pulse_init(
     struct ingest_pulse *p, struct session *s, struct task *task);
 int ingest_pulse_check(struct ingest_pulse *p, struct err *e);
-
-/* A source read in order: a file, a device, a pipe, a socket, a terminal. */
-struct ingest_reader {
-	const struct ingest_source *src;
-	uint64_t at;       /* bytes read */
-	struct statx stat; /* when it was begun */
-	/* Called while there is nothing to read. */
-	int (*idle)(void *ctx, struct err *e);
-	void *ctx;
-};
-
-int ingest_reader_init(
-    struct ingest_reader *r, const struct ingest_source *src, struct err *e);
-
-/*
- * Some bytes, at most n; *ret_got 0 at the end.  Waits without end, but idle
- * is called twice a second, and its error ends the waiting.
- */
-int ingest_reader_read(
-    struct ingest_reader *r, void *p, size_t n, size_t *ret_got, struct err *e);
-
-/* A regular file whose size or mtime is not what it was. */
-int ingest_reader_changed(
-    const struct ingest_reader *r, bool *ret, struct err *e);
 
 /*
  * How many threads and slots INGEST_MEMORY_MAX has room for; want: threads

@@ -24,7 +24,7 @@ home() {
 	zstd*.h) echo 'datastore/compress\.c' ;;
 	zlib.h) echo 'datastore/blob\.c' ;;
 	sqlite3*.h) echo 'index/[a-z_]+\.[ch]|gc/history[a-z_]*\.[ch]' ;;
-	archive*.h) echo 'index/archive_[a-z_]+\.[ch]' ;;
+	archive*.h) echo 'index/(tar_[a-z_]+|tree_(im|ex)port[a-z_]*)\.[ch]' ;;
 	microhttpd.h) echo 'gc/statuspage[a-z_]*\.c' ;;
 	arpa/* | linux/* | net/* | netinet/* | sys/*) ;;
 	*/* | cmocka.h) echo none ;;
