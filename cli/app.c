@@ -97,7 +97,7 @@ int app_init(struct app *app, const struct invocation *inv, struct err *e)
 	if (rc == 0)
 		rc = read_config(app, e);
 	if (rc == 0)
-		rc = signals_watch(&app->task, e);
+		rc = signals_watch(&app->task, &app->report.asked, e);
 	if (rc < 0)
 		app_release(app);
 	return rc;

@@ -17,6 +17,7 @@ typedef int cmd_fn(
     struct app *app, const struct invocation *inv, struct err *e);
 
 cmd_fn cmd_cat;
+cmd_fn cmd_completion;
 cmd_fn cmd_files;
 cmd_fn cmd_forget;
 cmd_fn cmd_gc;

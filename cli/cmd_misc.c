@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_misc: init, help, version, and what several commands share.
+ * cmd_misc: init, help, completion, version, and what several commands share.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/completion.h"
 #include "cli/exit.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
@@ -100,4 +101,12 @@ int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
 			    text_name(shown, sizeof(shown), inv->args[0]));
 	}
 	return command_print_help(c, e);
+}
+
+int cmd_completion(struct app *app, const struct invocation *inv, struct err *e)
+{
+	if (app->json)
+		return err_set(e, ERR_INVALID,
+		    "'completion' is text only; leave out --json");
+	return completion_print(inv->args[0], e);
 }

@@ -136,6 +136,13 @@ const struct command commands[] = {
 	{ "inspect", "FILE", "explain a chunk, blob, index or manifest file",
 	    "FILE is any path; no datastore is needed.", NO_OPTIONS, 1, 1,
 	    cmd_inspect, true },
+	{ "completion", "bash|zsh|fish",
+	    "print a script that completes command lines",
+	    "For bash: cairn completion bash > "
+	    "/usr/share/bash-completion/completions/cairn\n"
+	    "or, in ~/.bashrc: eval \"$(cairn completion bash)\". It is made "
+	    "from the table\nthat this help is made from.",
+	    NO_OPTIONS, 1, 1, cmd_completion, false },
 	{ "version", "", "print the version", "", NO_OPTIONS, 0, 0, cmd_version,
 	    false },
 	{ "help", "[COMMAND]", "explain a command", "", NO_OPTIONS, 0, 1,

@@ -296,17 +296,19 @@ static void on_progress(void *ctx, const struct task_progress *p)
 {
 	struct report *r = ctx;
 	int64_t now = clock_boot_ns();
+	bool asked = atomic_exchange(&r->asked, false);
+	bool shown = r->progress == REPORT_ALWAYS ||
+	    (r->progress == REPORT_AUTO && !r->quiet);
 
-	if (r->progress == REPORT_NEVER ||
-	    (r->quiet && r->progress != REPORT_ALWAYS))
-		return;
 	(void)pthread_mutex_lock(&r->lock);
 	if (strncmp(r->phase, p->phase, sizeof(r->phase) - 1) != 0)
 		begin_phase(r, p, now);
-	if (is_due(r, p, now)) {
+	if (asked || (shown && is_due(r, p, now))) {
+		if (asked)
+			end_live_line(r);
 		if (r->json)
 			put_progress_event(r, p, now);
-		else if (r->terminal)
+		else if (r->terminal && !asked)
 			put_live(r, p, now);
 		else
 			put_log(r, p, now);

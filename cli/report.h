@@ -7,12 +7,14 @@
  * with --json one event per line on stderr:
  *     {"event":"progress","phase":"gc: mark","done":..,"total":..,...}
  *     {"event":"message","level":"warning","text":".."}
- * --quiet leaves only warnings.  Thread-safe.
+ * --quiet leaves only warnings.  A line that somebody asks for (`asked`, set
+ * by a signal) is shown whatever the options say.  Thread-safe.
  */
 #ifndef CAIRN_CLI_REPORT_H
 #define CAIRN_CLI_REPORT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +34,7 @@ struct report {
 	bool terminal;
 	enum report_progress progress;
 	unsigned warnings;
+	atomic_bool asked;
 	/* of the line that is shown */
 	char phase[64];
 	bool live_line;

@@ -3,11 +3,13 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
-/* The one thing a handler may look at; set once, before it is installed. */
+/* What handlers may look at; set once, before they are installed. */
 static struct task *watched;
+static atomic_bool *progress_asked;
 
 static void on_signal(int number)
 {
@@ -18,16 +20,26 @@ static void on_signal(int number)
 		_exit(128 + number);
 }
 
-int signals_watch(struct task *task, struct err *e)
+static void on_ask(int number)
+{
+	(void)number;
+	atomic_store(progress_asked, true);
+}
+
+int signals_watch(struct task *task, atomic_bool *asked, struct err *e)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction act = { .sa_handler = on_signal };
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	/* Who only asks must not make a call fail. */
+	struct sigaction ask = { .sa_handler = on_ask, .sa_flags = SA_RESTART };
 
 	watched = task;
+	progress_asked = asked;
 	/* No SA_RESTART: a blocked read must see it. */
 	(void)sigemptyset(&act.sa_mask);
 	(void)sigemptyset(&ignore.sa_mask);
+	(void)sigemptyset(&ask.sa_mask);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		struct sigaction old;
 
@@ -39,6 +51,8 @@ int signals_watch(struct task *task, struct err *e)
 		if (sigaction(numbers[i], &act, NULL) < 0)
 			return err_sys(e, "sigaction");
 	}
+	if (sigaction(SIGUSR1, &ask, NULL) < 0)
+		return err_sys(e, "sigaction");
 	/* What these would end in the middle is an error of the write. */
 	if (sigaction(SIGPIPE, &ignore, NULL) < 0 ||
 	    sigaction(SIGXFSZ, &ignore, NULL) < 0)

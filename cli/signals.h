@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * signals: Ctrl-C and SIGTERM ask the task to stop; a second one ends the
- * program at once.  SIGPIPE is ignored: writes fail with EPIPE instead.
+ * program at once.  SIGUSR1 asks for a line of progress.  SIGPIPE is ignored:
+ * writes fail with EPIPE instead.
  */
 #ifndef CAIRN_CLI_SIGNALS_H
 #define CAIRN_CLI_SIGNALS_H
 
+#include <stdatomic.h>
+
 #include "datastore/base/err.h"
 #include "datastore/base/task.h"
 
-int signals_watch(struct task *task, struct err *e);
+/* *asked becomes true with SIGUSR1; whoever shows progress takes it back. */
+int signals_watch(struct task *task, atomic_bool *asked, struct err *e);
 
 #endif

@@ -260,6 +260,9 @@ int ingest_pipeline_idle(void *pipeline, struct err *e)
 	struct ingest_pipeline *p = pipeline;
 	int rc = get_slot(p, e);
 
+	/* Somebody may have asked how far it is. */
+	if (rc == 0)
+		report(p);
 	return rc < 0 ? rc : ingest_pulse_check(&p->pulse, e);
 }
 

@@ -76,6 +76,24 @@ END
 done
 no_leftovers store
 
+# Somebody asks how far it is: a line, although quiet, and it goes on.
+mkfifo slow
+exec 7<>slow
+head -c 3000000 new >&7 &
+in=slow begin cairn -q push host/b data.raw=-
+until_true 20 registered
+asked() {
+	kill -USR1 "$pid" || fail "it ended"
+	sleep 0.2
+	grep -q '^cairn: push data.raw [0-9]' "$err"
+}
+until_true 20 asked
+kill -TERM "$pid"
+end
+[ "$code" -eq 143 ] || fail "stopped with $code"
+grep -q '^cairn: stopped by signal 15$' "$err" || fail "not stopped"
+exec 7>&-
+
 # A cat whose reader does not read.
 ok cairn push --time 2001-01-02T00:00:00Z host/a base.img=base new.img=new
 mkfifo stuck
