@@ -188,9 +188,10 @@ no_leftovers store
 
 # Killed at any point of a garbage collection: the next one ends it.
 ok cairn forget host/k/2001-01-03T00:00:00Z
-for snapshot in $(cairn list host/k --json |
+for snapshot in $(cairn list --json |
 	python3 -c 'import json, sys
-for s in json.load(sys.stdin): print("host/k/" + s["time"])'); do
+for s in json.load(sys.stdin):
+    if s["backup-id"] == "k": print("host/k/" + s["time"])'); do
 	ok cairn forget "$snapshot"
 done
 old store
