@@ -276,7 +276,7 @@ static int print_bash(struct err *e)
 	    "_cairn() {\n"
 	    "\tlocal cmd kind cur cut line=${COMP_LINE:0:COMP_POINT}\n"
 	    "\tlocal -a words where\n"
-	    "\tread -ra words <<<\"$line\"\n"
+	    "\tlocal IFS=$' \\t\\n'; read -ra words <<<\"$line\"\n"
 	    "\tcase $line in *[[:space:]]) words+=('') ;; esac\n"
 	    "\t_cairn_look \"${words[@]}\"\n"
 	    "\tCOMPREPLY=()\n"
