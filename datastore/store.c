@@ -75,6 +75,12 @@ int store_touch_batch(struct store *s, const struct digest *d, size_t n,
 	return s->ops->touch_batch(s, d, n, fn, ctx, task, e);
 }
 
+int store_list_prefixes(
+    struct store *s, struct store_prefixes *ret, struct err *e)
+{
+	return s->ops->prefixes(s, ret, e);
+}
+
 int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
     struct err *e)
 {
@@ -112,6 +118,24 @@ void store_chunk_path(const struct digest *d, char out[STORE_CHUNK_PATH_SIZE])
 	digest_hex(d, out + PREFIX_LEN + 1);
 	memcpy(out, out + PREFIX_LEN + 1, PREFIX_LEN);
 	out[PREFIX_LEN] = '/';
+}
+
+bool store_prefix_of(const char *name, unsigned *ret)
+{
+	unsigned prefix = 0;
+
+	if (strnlen(name, PREFIX_LEN + 1) != PREFIX_LEN ||
+	    strspn(name, "0123456789abcdef") != PREFIX_LEN)
+		return false;
+	for (size_t i = 0; i < PREFIX_LEN; i++) {
+		unsigned digit = (unsigned)(name[i] - '0');
+
+		if (name[i] >= 'a')
+			digit = (unsigned)(name[i] - 'a') + 10;
+		prefix = prefix << 4 | digit;
+	}
+	*ret = prefix;
+	return true;
 }
 
 /* Six letters or digits, as mkostemp makes them, and nothing else. */

@@ -102,6 +102,17 @@ typedef int (*store_touch_fn)(
 typedef int (*store_scan_fn)(
     void *ctx, const struct store_entry *entry, struct err *e);
 
+/* A set of prefixes. */
+struct store_prefixes {
+	uint64_t bits[STORE_PREFIXES / 64];
+};
+
+static inline bool store_prefixes_has(
+    const struct store_prefixes *set, unsigned prefix)
+{
+	return (set->bits[prefix / 64] >> prefix % 64 & 1) != 0;
+}
+
 struct store;
 
 struct store_ops {
@@ -144,6 +155,12 @@ struct store_ops {
 	 */
 	int (*touch_batch)(struct store *s, const struct digest *d, size_t n,
 	    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+	/*
+	 * Those whose directory was there when this was called; of others it
+	 * may tell.  What is in the place of a directory is not looked at.
+	 */
+	int (*prefixes)(
+	    struct store *s, struct store_prefixes *ret, struct err *e);
 	/*
 	 * Every entry of one prefix, in no order.  A prefix that is not there
 	 * is empty; a symbolic link, another kind of file or another device in
@@ -193,6 +210,8 @@ int store_touch(struct store *s, const struct digest *d,
     enum store_touched *ret, struct err *e);
 int store_touch_batch(struct store *s, const struct digest *d, size_t n,
     store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+int store_list_prefixes(
+    struct store *s, struct store_prefixes *ret, struct err *e);
 int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
     struct err *e);
 int store_sweep(struct store *s, unsigned prefix, filetime cutoff,
@@ -206,6 +225,9 @@ void store_close(struct store *s); /* NULL is allowed */
 /* "0a1b/0a1b...": a chunk's path below .chunks. */
 #define STORE_CHUNK_PATH_SIZE 70
 void store_chunk_path(const struct digest *d, char out[STORE_CHUNK_PATH_SIZE]);
+
+/* "0a1b": is this the name of a prefix directory, and of which; pure. */
+bool store_prefix_of(const char *name, unsigned *ret);
 
 /* What a name in prefix directory `prefix` is; pure. */
 enum store_kind store_name_kind(

@@ -388,6 +388,7 @@ static const struct store_ops store_fs_ops = {
 	.stat = store_fs_stat,
 	.touch = store_fs_touch,
 	.touch_batch = store_fs_touch_batch,
+	.prefixes = store_fs_prefixes,
 	.scan = store_fs_scan,
 	.sweep = store_fs_sweep,
 	.quarantine = store_fs_quarantine,

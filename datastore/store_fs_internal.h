@@ -125,6 +125,8 @@ int store_fs_touch_batch(struct store *base, const struct digest *d, size_t n,
 int store_fs_insert(struct store *base, const struct digest *d, const void *raw,
     size_t n, const struct store_insert_opts *opts, enum store_inserted *ret,
     struct err *e);
+int store_fs_prefixes(
+    struct store *base, struct store_prefixes *ret, struct err *e);
 int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
     void *ctx, struct err *e);
 int store_fs_sweep(struct store *base, unsigned prefix, filetime cutoff,

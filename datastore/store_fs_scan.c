@@ -10,6 +10,29 @@
 /* How often a file may be touched between two looks at it. */
 #define SAME_TRIES 8
 
+static int note_prefix(void *ctx, const char *name, struct err *e)
+{
+	struct store_prefixes *set = ctx;
+	unsigned prefix = 0;
+
+	(void)e;
+	if (store_prefix_of(name, &prefix))
+		set->bits[prefix / 64] |= UINT64_C(1) << prefix % 64;
+	return 0;
+}
+
+int store_fs_prefixes(
+    struct store *base, struct store_prefixes *ret, struct err *e)
+{
+	const struct store_fs *s = store_fs_of(base);
+	struct store_prefixes set = { .bits = { 0 } };
+	int rc = file_each_name(s->chunks_fd, note_prefix, &set, s->shown, e);
+
+	if (rc == 0)
+		*ret = set;
+	return rc;
+}
+
 /* A walk over one prefix directory. */
 struct walk {
 	struct store_fs *s;

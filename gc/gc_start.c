@@ -26,8 +26,6 @@
 #define UNSEEN_WAIT_NS (10 * CLOCK_NS_PER_S)
 #define PAUSE_MS 100U
 
-#define PREFIX_LEN 4
-
 bool gc_is_full(const struct err *e)
 {
 	return err_is_sys(e, ENOSPC) || err_is_sys(e, EDQUOT);
@@ -45,13 +43,6 @@ int gc_check_opts(struct gc_run *run, struct err *e)
 	    o->cutoff_s, run->ds->path, NETWORK_CUTOFF_S);
 }
 
-/* Directory of a chunk, by its name. */
-static bool is_prefix_name(const char *name)
-{
-	return strlen(name) == PREFIX_LEN &&
-	    strspn(name, "0123456789abcdef") == PREFIX_LEN;
-}
-
 /* What a walk over `.chunks` needs. */
 struct prefix_walk {
 	struct gc_run *run;
@@ -64,10 +55,11 @@ static int check_prefix(void *ctx, const char *name, struct err *e)
 	struct datastore *ds = w->run->ds;
 	struct err why = ERR_INIT;
 	struct statx st;
+	unsigned prefix = 0;
 	bool found = false;
 	int rc = 0;
 
-	if (!is_prefix_name(name))
+	if (!store_prefix_of(name, &prefix))
 		return 0;
 	rc = task_check(w->run->task, e);
 	if (rc < 0)

@@ -34,6 +34,12 @@ struct sweeping {
 	struct task *task;
 	struct gc_result *r;
 	const filetime *file_clock;
+	/*
+	 * What is made later holds only what is newer than any cutoff.  In a
+	 * small store few are there, and to look for the others would take
+	 * longer than all the rest.
+	 */
+	struct store_prefixes there;
 	/* Of the prefix that is being swept. */
 	unsigned prefix;
 	struct store_victim *victims;
@@ -393,8 +399,9 @@ static int sweep_all(struct sweeping *s, struct err *e)
 		rc = task_check(s->task, e);
 		if (rc == 0 && (p == first || p % SWEEP_CHECK_EVERY == 0))
 			rc = check(s, e);
-		if (rc == 0)
-			rc = sweep_prefix(s, p, &busy, e);
+		if (rc < 0 || !store_prefixes_has(&s->there, p))
+			continue;
+		rc = sweep_prefix(s, p, &busy, e);
 		if (rc == 0 && busy)
 			rc = put_off(s, p, e);
 	}
@@ -476,7 +483,9 @@ int sweep_run(struct datastore *ds, const struct sweep_opts *opts,
 
 	if (s.file_clock == NULL)
 		s.file_clock = &opts->start_of_mark;
-	rc = sweep_all(&s, e);
+	rc = store_list_prefixes(ds->store, &s.there, e);
+	if (rc == 0)
+		rc = sweep_all(&s, e);
 	if (rc == 0)
 		rc = sweep_put_off(&s, e);
 	if (rc == 0 && (opts->live == NULL || opts->hi_is_end))

@@ -2,9 +2,10 @@
 /*
  * sweep: remove what was last used before the cutoff, prefix by prefix.
  *
- * Each prefix is scanned without a lock; what looks old is looked at again
- * and removed under the exclusive prefix lock, at most 64 per taking.  A busy
- * prefix is put off to the end, tried for 60 s, and then left: unswept.
+ * Each prefix whose directory is there at the beginning is scanned without a
+ * lock; what looks old is looked at again and removed under the exclusive
+ * prefix lock, at most 64 per taking.  A busy prefix is put off to the end,
+ * tried for 60 s, and then left: unswept.
  * Prefix directories stay.
  *
  *     chunk      atime before the cutoff

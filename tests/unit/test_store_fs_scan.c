@@ -94,6 +94,34 @@ static const struct store_entry *find(
 	return NULL;
 }
 
+/* All that are there, whatever stands there, and no others. */
+static void test_list_prefixes(void **state)
+{
+	struct storefix *f = *state;
+	struct digest d = storefix_digest(PREFIX, 1);
+	struct store_prefixes set = { .bits = { 1 } };
+	unsigned n = 0;
+
+	put_aged(f, &d, "", LONG_AGO, LONG_AGO);
+	assert_int_equal(mkdirat(f->chunks_fd, "ffff", 0755), 0);
+	assert_int_equal(symlinkat("/", f->chunks_fd, "0040"), 0);
+	assert_int_equal(mkdirat(f->chunks_fd, "FFFE", 0755), 0);
+	assert_int_equal(mkdirat(f->chunks_fd, "00000", 0755), 0);
+	fault_install();
+	fault_once(FAULT_BIT(FAULT_READDIR), 2, EIO);
+	assert_err(store_list_prefixes(f->store, &set, &f->e), &f->e, ERR_SYS,
+	    "/store/.chunks");
+	fault_uninstall();
+	assert_int_equal(set.bits[0], 1);
+	assert_ok(store_list_prefixes(f->store, &set, &f->e), &f->e);
+	for (unsigned i = 0; i < STORE_PREFIXES; i++)
+		n += store_prefixes_has(&set, i);
+	assert_int_equal(n, 3);
+	assert_true(store_prefixes_has(&set, PREFIX));
+	assert_true(store_prefixes_has(&set, 0x0040));
+	assert_true(store_prefixes_has(&set, 0xffff));
+}
+
 static void test_scan(void **state)
 {
 	struct storefix *f = *state;
@@ -456,6 +484,7 @@ static void test_sweep_that_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		storefix_test(test_list_prefixes),
 		storefix_test(test_scan),
 		storefix_test(test_scan_of_what_vanishes),
 		storefix_test(test_scan_that_fails),

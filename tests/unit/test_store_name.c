@@ -33,6 +33,24 @@ static void test_path(void **state)
 	assert_int_equal(sizeof("bb9f/" HEX), STORE_CHUNK_PATH_SIZE);
 }
 
+static void test_prefixes(void **state)
+{
+	static const char *const others[] = { "", ".", "..", "abc", "abcde",
+		"ABCD", "0x1a", "abcg", "abc/", "abc`", "abc:" };
+	unsigned prefix = 1;
+
+	(void)state;
+	assert_true(store_prefix_of("0000", &prefix));
+	assert_int_equal(prefix, 0);
+	assert_true(store_prefix_of("09af", &prefix));
+	assert_int_equal(prefix, 0x09af);
+	assert_true(store_prefix_of("ffff", &prefix));
+	assert_int_equal(prefix, STORE_PREFIXES - 1);
+	for (size_t i = 0; i < TEST_COUNT(others); i++)
+		assert_false(store_prefix_of(others[i], &prefix));
+	assert_int_equal(prefix, STORE_PREFIXES - 1);
+}
+
 static void test_kinds(void **state)
 {
 	(void)state;
@@ -105,6 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_path),
+		cmocka_unit_test(test_prefixes),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_long_names),
