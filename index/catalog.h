@@ -75,6 +75,10 @@ enum catalog_column {
 #define CATALOG_ROOT_ID 1
 #define CATALOG_NAME_MAX 65535U
 #define CATALOG_TARGET_MAX (1U << 20)
+/* A file with more holes: the smallest ones are stored as data. */
+#define CATALOG_HOLES_MAX (1U << 20)
+/* Of a row, and of attr.data. */
+#define CATALOG_VALUE_MAX (32U << 20)
 
 struct catalog_bytes {
 	const uint8_t *p;
@@ -233,6 +237,11 @@ enum catalog_account {
 /* The name an id had; not found or null: *ret_found false. */
 int catalog_account(struct catalog *c, enum catalog_account kind, uint32_t id,
     struct buf *name, bool *ret_found, struct err *e);
+
+/* Of a mount, the path relative to the root ("" for it) and the file system's
+ * type ("" where it is not known). */
+int catalog_mount(struct catalog *c, int64_t id, struct buf *path,
+    struct buf *fstype, bool *ret_found, struct err *e);
 
 /* A value of meta as text, or not found. */
 int catalog_meta(struct catalog *c, const char *key, struct buf *out,

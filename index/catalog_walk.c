@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * catalog_walk: by path, and depth first.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/text.h"
+#include "index/catalog_internal.h"
+
+/* No row takes fewer bytes of a database than its columns' types do. */
+#define ROW_MIN 24U
+
+/* However deep and long-named a tree is. */
+#define PATH_BYTES_MAX ((size_t)64 << 20)
+
+/* "'X': no 'a/b' in it", the part of the path that is not there. */
+static int bad_path(const struct catalog *c, struct catalog_bytes path,
+    int code, const char *what, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	const char *s = NULL;
+	int rc = text_append_name(&text, path.p, path.n, e);
+
+	if (rc == 0) {
+		s = buf_cstr(&text, e);
+		rc = s == NULL
+		    ? e->code
+		    : err_set(e, code, "'%s': '%s' %s", c->base.shown, s, what);
+	}
+	buf_release(&text);
+	return rc;
+}
+
+/* The next component from *at on; none: n 0. */
+static struct catalog_bytes next_component(const struct buf *path, size_t *at)
+{
+	struct catalog_bytes name = { .p = NULL, .n = 0 };
+
+	while (*at < path->len) {
+		size_t start = *at;
+		const uint8_t *p = path->data + start;
+		const uint8_t *slash = memchr(p, '/', path->len - start);
+		size_t n =
+		    slash != NULL ? (size_t)(slash - p) : path->len - start;
+
+		*at = start + n + (slash != NULL ? 1 : 0);
+		if (n == 0 || (n == 1 && p[0] == '.'))
+			continue;
+		name.p = p;
+		name.n = n;
+		break;
+	}
+	return name;
+}
+
+int catalog_resolve(struct catalog *c, struct catalog_bytes path,
+    struct catalog_entry *ret, struct err *e)
+{
+	struct catalog_entry x;
+	size_t at = 0;
+	int rc = 0;
+
+	/* Copied: it may be bytes of a row that is about to go. */
+	buf_reset(&c->path);
+	if (path.n > 0)
+		rc = buf_append(&c->path, path.p, path.n, e);
+	if (rc == 0)
+		rc = catalog_root(c, &x, e);
+	while (rc == 0) {
+		struct catalog_bytes so_far = { .p = c->path.data, .n = at };
+		struct catalog_bytes name = next_component(&c->path, &at);
+		bool found = false;
+
+		if (name.n == 0)
+			break;
+		if (x.kind != CATALOG_DIR)
+			return bad_path(
+			    c, so_far, ERR_NOTFOUND, "is no directory", e);
+		so_far.n = (size_t)(name.p - c->path.data) + name.n;
+		if (name.n == 2 && memcmp(name.p, "..", 2) == 0)
+			return bad_path(c, so_far, ERR_INVALID,
+			    "has a '..', which is not followed", e);
+		rc = catalog_lookup(c, x.id, name, &x, &found, e);
+		if (rc == 0 && !found)
+			return bad_path(
+			    c, so_far, ERR_NOTFOUND, "is not in it", e);
+	}
+	if (rc == 0)
+		*ret = x;
+	return rc;
+}
+
+/* A directory that is being walked. */
+struct level {
+	int64_t id;
+	int64_t max;   /* id of it and all above it */
+	size_t path_n; /* bytes of the path that are its own */
+};
+
+/*
+ * One statement does for all levels: it is asked again for what comes behind
+ * the child it was left at, whose name is the end of the path.
+ */
+struct walk {
+	struct catalog *c;
+	const struct catalog_walk *w;
+	sqlite3_stmt *stmt;
+	struct buf path;
+	struct level *levels;
+	size_t depth;
+	size_t room;
+	uint64_t left; /* rows that there can still be */
+};
+
+static struct catalog_bytes path_of(const struct walk *k)
+{
+	return (struct catalog_bytes){ .p = k->path.data, .n = k->path.len };
+}
+
+static int check_enter(
+    const struct walk *k, const struct catalog_entry *x, struct err *e)
+{
+	if (k->depth == CATALOG_DEPTH_MAX) {
+		return err_set(e, ERR_LIMIT,
+		    "'%s': more than %u directories in one another",
+		    k->c->shown, CATALOG_DEPTH_MAX);
+	}
+	/* A child's id is mostly greater than any above it. */
+	if (k->depth == 0 || x->id > k->levels[k->depth - 1].max)
+		return 0;
+	for (size_t i = 0; i < k->depth; i++) {
+		if (k->levels[i].id == x->id)
+			return bad_path(k->c, path_of(k), ERR_CORRUPT,
+			    "is one of the directories that it is in", e);
+	}
+	return 0;
+}
+
+static int enter(struct walk *k, const struct catalog_entry *x, struct err *e)
+{
+	struct level *l = NULL;
+	int rc = check_enter(k, x, e);
+
+	if (rc < 0)
+		return rc;
+	if (k->depth == k->room) {
+		size_t room = k->room == 0 ? 64 : 2 * k->room;
+
+		l = reallocarray(k->levels, room, sizeof(*l));
+		if (l == NULL)
+			return err_nomem(e);
+		k->levels = l;
+		k->room = room;
+	}
+	l = &k->levels[k->depth];
+	l->id = x->id;
+	l->max = x->id;
+	if (k->depth > 0 && l[-1].max > l->max)
+		l->max = l[-1].max;
+	l->path_n = k->path.len;
+	k->depth++;
+	return 0;
+}
+
+/* Ask for the children of the innermost directory behind this name. */
+static int seek(struct walk *k, struct catalog_bytes after, struct err *e)
+{
+	const struct level *l = &k->levels[k->depth - 1];
+	struct catalog_sql *q = &k->c->q;
+	int rc = 0;
+
+	catalog_sql_reset(k->stmt);
+	rc = catalog_sql_bind_int(q, k->stmt, 1, l->id, e);
+	if (rc == 0)
+		rc = catalog_sql_bind_copy(q, k->stmt, 2, after.p, after.n, e);
+	return rc;
+}
+
+static int leave(struct walk *k, struct err *e)
+{
+	struct level *l = &k->levels[k->depth - 1];
+	struct catalog_bytes name = { .p = NULL, .n = 0 };
+	int rc = 0;
+
+	k->path.len = l->path_n;
+	if (k->w->leave != NULL)
+		rc = k->w->leave(k->w->ctx, path_of(k), l->id, e);
+	k->depth--;
+	if (rc < 0 || k->depth == 0)
+		return rc;
+	/* Go on behind it. */
+	name.p = k->path.data + l[-1].path_n;
+	name.n = k->path.len - l[-1].path_n;
+	if (l[-1].path_n > 0) {
+		name.p++;
+		name.n--;
+	}
+	return seek(k, name, e);
+}
+
+static int push_name(
+    struct walk *k, const struct catalog_entry *x, struct err *e)
+{
+	size_t n = k->levels[k->depth - 1].path_n;
+	int rc = 0;
+
+	k->path.len = n;
+	if (n + 1 + x->name.n > PATH_BYTES_MAX) {
+		return err_set(e, ERR_LIMIT,
+		    "'%s': a path of more than %zu bytes", k->c->shown,
+		    PATH_BYTES_MAX);
+	}
+	if (n > 0)
+		rc = buf_append(&k->path, "/", 1, e);
+	return rc < 0 ? rc : buf_append(&k->path, x->name.p, x->name.n, e);
+}
+
+static int visit(struct walk *k, const struct catalog_entry *x, struct err *e)
+{
+	const struct catalog_bytes first = { .p = NULL, .n = 0 };
+	/* fn may let go of the row. */
+	bool dir = x->kind == CATALOG_DIR;
+	struct catalog_entry kept = { .id = x->id };
+	int rc = 0;
+
+	/* Directories that share an id would be walked again and again, each
+	 * time with all that is below. */
+	if (k->left-- == 0) {
+		return err_set(e, ERR_CORRUPT,
+		    "'%s': more entries than it has room for", k->c->shown);
+	}
+	rc = task_check(k->w->task, e);
+	if (rc == 0)
+		rc = k->w->fn(k->w->ctx, path_of(k), x, e);
+	if (rc < 0 || rc == CATALOG_SKIP || !dir)
+		return rc < 0 ? rc : 0;
+	rc = enter(k, &kept, e);
+	return rc < 0 ? rc : seek(k, first, e);
+}
+
+static int walk(struct walk *k, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && k->depth > 0) {
+		struct catalog_entry x;
+		bool more = false;
+
+		rc = catalog_sql_step(&k->c->q, k->stmt, &more, e);
+		if (rc < 0)
+			break;
+		if (!more) {
+			rc = leave(k, e);
+			continue;
+		}
+		rc = catalog_decode(k->c, k->stmt, &x, e);
+		if (rc == 0)
+			rc = push_name(k, &x, e);
+		if (rc == 0)
+			rc = visit(k, &x, e);
+	}
+	return rc;
+}
+
+int catalog_walk(struct catalog *c, const struct catalog_entry *from,
+    struct catalog_bytes path, const struct catalog_walk *w, struct err *e)
+{
+	struct walk k = { .c = c, .w = w };
+	int rc = catalog_take_children(c, &k.stmt, e);
+
+	k.left = (c->base.source.size + c->changes.source.size) / ROW_MIN;
+	if (rc == 0 && path.n > 0)
+		rc = buf_append(&k.path, path.p, path.n, e);
+	if (rc == 0)
+		rc = visit(&k, from, e);
+	if (rc == 0)
+		rc = walk(&k, e);
+	catalog_give_children(c, k.stmt);
+	buf_release(&k.path);
+	free(k.levels);
+	return rc;
+}
