@@ -277,6 +277,14 @@ static bool out_of_range(char out[CATALOG_WRONG_SIZE], unsigned col, int64_t v)
 	return false;
 }
 
+/* What is more than the range of one column. */
+static bool check_rules(
+    const struct catalog_entry *x, char out[CATALOG_WRONG_SIZE])
+{
+	return check_key(x, out) && check_content(x, out) &&
+	    check_target(x, out);
+}
+
 bool catalog_entry_check(
     const struct catalog_entry *entry, char out[CATALOG_WRONG_SIZE])
 {
@@ -287,23 +295,39 @@ bool catalog_entry_check(
 		    (v < columns[col].min || v > columns[col].max))
 			return out_of_range(out, col, v);
 	}
-	return check_key(entry, out) && check_content(entry, out) &&
-	    check_target(entry, out);
+	return check_rules(entry, out);
 }
 
-/* An integer column; its range is looked at first, since not all of it fits
- * the member. */
-static bool get_integer(sqlite3_stmt *stmt, unsigned col, int64_t *ret,
+/*
+ * The values of the row, each fetched once: of all that a walk does, asking
+ * SQLite for columns takes the most time.  Nobody else has the connection, so
+ * that they can be used as they are.
+ */
+struct row {
+	sqlite3_value *v[COLS];
+	int type[COLS];
+};
+
+static void get_row(sqlite3_stmt *stmt, struct row *ret)
+{
+	for (int col = 0; col < COLS; col++) {
+		ret->v[col] = sqlite3_column_value(stmt, col);
+		ret->type[col] = sqlite3_value_type(ret->v[col]);
+	}
+}
+
+/* Its range is looked at first, since not all of it fits the member. */
+static bool get_integer(const struct row *r, unsigned col, int64_t *ret,
     char out[CATALOG_WRONG_SIZE])
 {
 	int64_t v = 0;
 
-	if (sqlite3_column_type(stmt, (int)col) != SQLITE_INTEGER) {
+	if (r->type[col] != SQLITE_INTEGER) {
 		(void)snprintf(out, CATALOG_WRONG_SIZE, "%s is not an integer",
 		    columns[col].name);
 		return false;
 	}
-	v = sqlite3_column_int64(stmt, (int)col);
+	v = sqlite3_value_int64(r->v[col]);
 	if (v < columns[col].min || v > columns[col].max)
 		return out_of_range(out, col, v);
 	*ret = v;
@@ -333,17 +357,17 @@ static void set_integers(struct catalog_entry *x, const int64_t v[COLS])
 	x->state = (unsigned)v[COL_STATE];
 }
 
-static bool get_bytes(sqlite3_stmt *stmt, unsigned col,
+static bool get_bytes(const struct row *r, unsigned col,
     struct catalog_bytes *ret, char out[CATALOG_WRONG_SIZE])
 {
-	if (sqlite3_column_type(stmt, (int)col) != SQLITE_BLOB) {
+	if (r->type[col] != SQLITE_BLOB) {
 		(void)snprintf(out, CATALOG_WRONG_SIZE, "%s is not a blob",
 		    columns[col].name);
 		return false;
 	}
 	/* In this order; an empty one is NULL, which memchr must not get. */
-	ret->p = sqlite3_column_blob(stmt, (int)col);
-	ret->n = (size_t)sqlite3_column_bytes(stmt, (int)col);
+	ret->p = sqlite3_value_blob(r->v[col]);
+	ret->n = (size_t)sqlite3_value_bytes(r->v[col]);
 	if (ret->p == NULL) {
 		ret->p = (const uint8_t *)"";
 		ret->n = 0;
@@ -351,15 +375,15 @@ static bool get_bytes(sqlite3_stmt *stmt, unsigned col,
 	return true;
 }
 
-static bool get_kind(sqlite3_stmt *stmt, enum catalog_kind *ret)
+static bool get_kind(const struct row *r, enum catalog_kind *ret)
 {
 	const unsigned char *s = NULL;
 	size_t n = 0;
 
-	if (sqlite3_column_type(stmt, COL_KIND) != SQLITE_TEXT)
+	if (r->type[COL_KIND] != SQLITE_TEXT)
 		return false;
-	s = sqlite3_column_text(stmt, COL_KIND);
-	n = (size_t)sqlite3_column_bytes(stmt, COL_KIND);
+	s = sqlite3_value_text(r->v[COL_KIND]);
+	n = (size_t)sqlite3_value_bytes(r->v[COL_KIND]);
 	for (unsigned k = 0; k < KINDS && s != NULL; k++) {
 		if (strlen(kinds[k].word) == n &&
 		    memcmp(kinds[k].word, s, n) == 0) {
@@ -371,23 +395,22 @@ static bool get_kind(sqlite3_stmt *stmt, enum catalog_kind *ret)
 }
 
 static bool get_others(
-    sqlite3_stmt *stmt, struct catalog_entry *x, char out[CATALOG_WRONG_SIZE])
+    const struct row *r, struct catalog_entry *x, char out[CATALOG_WRONG_SIZE])
 {
 	struct catalog_bytes sha256 = { .n = DIGEST_SIZE };
 
-	if (!get_kind(stmt, &x->kind))
+	if (!get_kind(r, &x->kind))
 		return wrong(out, "kind is none that is known");
-	if (!get_bytes(stmt, COL_NAME, &x->name, out))
+	if (!get_bytes(r, COL_NAME, &x->name, out))
 		return false;
-	if (!is_null(x, COL_HOLES) &&
-	    !get_bytes(stmt, COL_HOLES, &x->holes, out))
+	if (!is_null(x, COL_HOLES) && !get_bytes(r, COL_HOLES, &x->holes, out))
 		return false;
 	if (!is_null(x, COL_TARGET) &&
-	    !get_bytes(stmt, COL_TARGET, &x->target, out))
+	    !get_bytes(r, COL_TARGET, &x->target, out))
 		return false;
 	if (is_null(x, COL_SHA256))
 		return true;
-	if (!get_bytes(stmt, COL_SHA256, &sha256, out))
+	if (!get_bytes(r, COL_SHA256, &sha256, out))
 		return false;
 	if (sha256.n != DIGEST_SIZE)
 		return wrong(out, "sha256 has not 32 bytes");
@@ -396,31 +419,25 @@ static bool get_others(
 }
 
 static bool decode(
-    sqlite3_stmt *stmt, struct catalog_entry *x, char out[CATALOG_WRONG_SIZE])
+    const struct row *r, struct catalog_entry *x, char out[CATALOG_WRONG_SIZE])
 {
 	int64_t v[COLS] = { 0 };
 
+	/* Of a time both columns, or none. */
+	if ((r->type[COL_MTIME_S] == SQLITE_NULL) !=
+		(r->type[COL_MTIME_NS] == SQLITE_NULL) ||
+	    (r->type[COL_CTIME_S] == SQLITE_NULL) !=
+		(r->type[COL_CTIME_NS] == SQLITE_NULL))
+		return wrong(out, "half a time");
 	for (unsigned col = 0; col < COLS; col++) {
-		bool null = columns[col].has != 0 &&
-		    sqlite3_column_type(stmt, (int)col) == SQLITE_NULL;
-
-		/* Of a time both columns, or none. */
-		if (!null)
-			x->has |= columns[col].has;
-		else if ((x->has & columns[col].has) != 0)
-			return wrong(out, "half a time");
-		if (!null && is_integer(col) &&
-		    !get_integer(stmt, col, &v[col], out))
+		if (columns[col].has != 0 && r->type[col] == SQLITE_NULL)
+			continue;
+		x->has |= columns[col].has;
+		if (is_integer(col) && !get_integer(r, col, &v[col], out))
 			return false;
 	}
-	if (sqlite3_column_type(stmt, COL_MTIME_S) == SQLITE_NULL &&
-	    (x->has & CATALOG_HAS_MTIME) != 0)
-		return wrong(out, "half a time");
-	if (sqlite3_column_type(stmt, COL_CTIME_S) == SQLITE_NULL &&
-	    (x->has & CATALOG_HAS_CTIME) != 0)
-		return wrong(out, "half a time");
 	set_integers(x, v);
-	return get_others(stmt, x, out) && catalog_entry_check(x, out);
+	return get_others(r, x, out) && check_rules(x, out);
 }
 
 static int bad_row(struct catalog_sql *q, sqlite3_stmt *stmt, const char *shown,
@@ -451,8 +468,10 @@ int catalog_row_decode(struct catalog_sql *q, sqlite3_stmt *stmt,
 {
 	struct catalog_entry x = { .has = 0 };
 	char what[CATALOG_WRONG_SIZE];
+	struct row r;
 
-	if (!decode(stmt, &x, what))
+	get_row(stmt, &r);
+	if (!decode(&r, &x, what))
 		return bad_row(q, stmt, shown, what, e);
 	*ret = x;
 	return 0;
@@ -514,29 +533,22 @@ static int append_bytes(
 	return rc == 0 && n > 0 ? buf_append(out, p, n, e) : rc;
 }
 
-static int append_column(
-    sqlite3_stmt *stmt, int col, struct buf *out, struct err *e)
+static int append_column(sqlite3_value *v, struct buf *out, struct err *e)
 {
-	uint8_t integer[9] = { 1 };
+	int type = sqlite3_value_type(v);
+	uint8_t integer[9] = { type == SQLITE_INTEGER };
 	const void *p = NULL;
 
-	switch (sqlite3_column_type(stmt, col)) {
-	case SQLITE_NULL:
-		integer[0] = 0;
+	if (type == SQLITE_NULL)
 		return buf_append(out, integer, 1, e);
-	case SQLITE_INTEGER:
-		bytes_put_le64(
-		    integer + 1, (uint64_t)sqlite3_column_int64(stmt, col));
+	if (type == SQLITE_INTEGER) {
+		bytes_put_le64(integer + 1, (uint64_t)sqlite3_value_int64(v));
 		return buf_append(out, integer, sizeof(integer), e);
-	case SQLITE_TEXT:
-		p = sqlite3_column_text(stmt, col);
-		return append_bytes(
-		    out, 2, p, (size_t)sqlite3_column_bytes(stmt, col), e);
-	default:
-		p = sqlite3_column_blob(stmt, col);
-		return append_bytes(
-		    out, 3, p, (size_t)sqlite3_column_bytes(stmt, col), e);
 	}
+	p = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(v)
+				: sqlite3_value_blob(v);
+	return append_bytes(out, type == SQLITE_TEXT ? 2 : 3, p,
+	    (size_t)sqlite3_value_bytes(v), e);
 }
 
 int catalog_row_append(
@@ -545,7 +557,7 @@ int catalog_row_append(
 	int rc = 0;
 
 	for (int col = 0; col < COLS && rc == 0; col++)
-		rc = append_column(stmt, col, out, e);
+		rc = append_column(sqlite3_column_value(stmt, col), out, e);
 	if (rc == 0 && sqlite3_errcode(q->db) == SQLITE_NOMEM)
 		rc = err_nomem(e);
 	return rc;
