@@ -21,6 +21,7 @@ struct opened {
 	struct snapshot_hold hold;
 	struct manifest manifest;
 	struct archive *archive; /* NULL: none was opened */
+	struct task *task;       /* the command's */
 };
 
 #define OPENED_INIT                                        \

@@ -161,6 +161,7 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 	a = calloc(1, sizeof(*a));
 	if (a == NULL)
 		return err_nomem(e);
+	a->fd = -1;
 	a->ds = ds;
 	a->kind = backup_file_kind(f->filename);
 	(void)snprintf(a->filename, sizeof(a->filename), "%s", f->filename);
@@ -186,10 +187,32 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
 	return 0;
 }
 
+int archive_of_file(int fd, const char *filename, const char *shown,
+    struct archive **ret, struct err *e)
+{
+	struct statx st = { .stx_mask = 0 };
+	struct archive *a = NULL;
+	int rc = file_stat_fd(fd, &st, shown, e);
+
+	if (rc < 0)
+		return rc;
+	a = calloc(1, sizeof(*a));
+	if (a == NULL)
+		return err_nomem(e);
+	a->kind = backup_file_kind(filename);
+	a->size = st.stx_size;
+	a->fd = fd;
+	(void)snprintf(a->filename, sizeof(a->filename), "%s", filename);
+	(void)snprintf(a->shown, sizeof(a->shown), "%s", shown);
+	*ret = a;
+	return 0;
+}
+
 void archive_close(struct archive *a)
 {
 	if (a == NULL)
 		return;
+	file_close(&a->fd);
 	idx_close(a->idx);
 	buf_release(&a->content);
 	free(a);

@@ -34,6 +34,13 @@ struct archive;
 int archive_open(struct datastore *ds, const struct backup_snapshot *s,
     const struct snapshot_hold *hold, const struct manifest *m,
     const char *name, struct archive **ret, struct err *e);
+/*
+ * A plain file that is given back like an archive: what stands for one that is
+ * put together from several.  It owns fd then (on success only).  Not for
+ * archive_reader.
+ */
+int archive_of_file(int fd, const char *filename, const char *shown,
+    struct archive **ret, struct err *e);
 void archive_close(struct archive *a); /* NULL is allowed */
 
 uint64_t archive_size(const struct archive *a); /* of the stream */

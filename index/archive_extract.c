@@ -28,6 +28,8 @@
 
 #define ENTRIES 1024 /* read from the index at a time */
 
+#define FILE_PIECE ((size_t)1 << 20) /* of archive_of_file, at a time */
+
 /* How long a signal to stop may go unseen that came just before the wait. */
 #define WAIT_MS 500
 
@@ -437,6 +439,37 @@ static int extract_blob(struct extraction *x, struct err *e)
 	return rc;
 }
 
+static int extract_file(struct extraction *x, struct err *e)
+{
+	struct slot s = { .start = 0 };
+	struct buf there = BUF_INIT;
+	int rc = 0;
+
+	while (rc == 0 && s.start < x->a->size) {
+		uint64_t left = x->a->size - s.start;
+		size_t n = left < FILE_PIECE ? (size_t)left : FILE_PIECE;
+
+		buf_reset(&s.content);
+		rc = buf_reserve(&s.content, n, e);
+		if (rc == 0)
+			rc = file_pread_exact(x->a->fd, s.content.data, n,
+			    s.start, x->a->shown, e);
+		s.content.len = n;
+		s.entry.end = s.start + n;
+		s.written = 0;
+		if (rc == 0)
+			rc = task_check(x->task, e);
+		if (rc == 0 && x->how != ARCHIVE_APPEND)
+			rc = write_placed(x, &s, &there, e);
+		if (rc == 0)
+			rc = retire(x, &s, e);
+		s.start += n;
+	}
+	buf_release(&s.content);
+	buf_release(&there);
+	return rc;
+}
+
 static int extract_index(struct extraction *x, struct err *e)
 {
 	unsigned threads = 0;
@@ -482,8 +515,11 @@ int archive_extract(struct archive *a, int fd, enum archive_output how,
 	    (int)(strrchr(a->filename, '.') - a->filename), a->filename);
 	if (pthread_mutex_init(&x.lock, NULL) != 0)
 		return err_nomem(e);
-	rc = a->kind == BACKUP_FILE_BLOB ? extract_blob(&x, e)
-					 : extract_index(&x, e);
+	if (a->fd >= 0)
+		rc = extract_file(&x, e);
+	else
+		rc = a->kind == BACKUP_FILE_BLOB ? extract_blob(&x, e)
+						 : extract_index(&x, e);
 	(void)pthread_mutex_destroy(&x.lock);
 	digestset_release(&x.recorded);
 	if (rc < 0)

@@ -17,6 +17,7 @@ struct archive {
 	bool checked;       /* the index was read whole and is sound */
 	uint64_t longest;   /* chunk of it; known when checked */
 	struct buf content; /* of a blob */
+	int fd;             /* of archive_of_file, else -1 */
 };
 
 /* All buffers of chunks together: one per slot, two per thread. */

@@ -29,6 +29,7 @@
 #include "datastore/datastore.h"
 #include "datastore/manifest.h"
 #include "datastore/snapshot.h"
+#include "index/archive.h"
 
 enum catalog_kind {
 	CATALOG_FILE,
@@ -252,5 +253,14 @@ int catalog_meta(struct catalog *c, const char *key, struct buf *out,
  * seekable file fd.
  */
 int catalog_export(struct catalog *c, int fd, struct task *task, struct err *e);
+
+/*
+ * "root.tree.catalog", where there are changes, too, as an archive whose bytes
+ * are what catalog_export writes; *ret NULL: any other name, or no changes
+ * (archive_open then gives the very bytes).  Takes a temporary file.
+ */
+int catalog_open_merged(struct datastore *ds, const struct backup_snapshot *s,
+    const struct snapshot_hold *hold, const struct manifest *m,
+    const char *name, struct task *task, struct archive **ret, struct err *e);
 
 #endif

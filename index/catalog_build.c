@@ -83,7 +83,7 @@ int catalog_build_exec(struct catalog_build *b, const char *sql, struct err *e)
  * The caches are what the 24 MiB go to.  Freed bytes are zeros, whatever
  * SQLite was built to do: the same rows give the same bytes.
  */
-static int set_up(struct catalog_build *b, struct err *e)
+static int set_up_new(struct catalog_build *b, struct err *e)
 {
 	char sql[512];
 
@@ -92,11 +92,40 @@ static int set_up(struct catalog_build *b, struct err *e)
 	    "pragma main.journal_mode = off; pragma main.synchronous = off;"
 	    "pragma main.secure_delete = on; pragma main.cache_size = 512;"
 	    "pragma main.application_id = %u; pragma main.user_version = %u;"
-	    "pragma spool.journal_mode = off; pragma spool.synchronous = off;"
-	    "pragma spool.secure_delete = off; pragma spool.cache_size = 2560;"
-	    "pragma spool.auto_vacuum = none; pragma temp_store = file",
+	    "pragma temp_store = file",
 	    CATALOG_PAGE_SIZE, CATALOG_APPLICATION_ID, CATALOG_VERSION);
 	return catalog_sql_exec(&b->q, sql, e);
+}
+
+static int set_up_spool(struct catalog_build *b, struct err *e)
+{
+	return catalog_sql_exec(&b->q,
+	    "attach 'spool' as spool; pragma spool.auto_vacuum = none;"
+	    "pragma spool.journal_mode = off; pragma spool.synchronous = off;"
+	    "pragma spool.secure_delete = off; pragma spool.cache_size = 2560",
+	    e);
+}
+
+/* Of the files of the set, the new one. */
+static int connect_new(struct catalog_build *b, struct err *e)
+{
+	int rc = 0;
+
+	catalog_vfs_add_fd(b->q.vfs, "new", b->fd, b->shown);
+	rc = catalog_sql_open(
+	    &b->q, "new", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, e);
+	return rc < 0 ? rc : set_up_new(b, e);
+}
+
+static int begin(struct catalog_build *b, bool earlier, struct err *e)
+{
+	int rc = catalog_sql_exec(&b->q, "begin", e);
+
+	if (rc == 0)
+		rc = catalog_schema_create(&b->q, "main", earlier, e);
+	if (rc == 0)
+		sqlite3_progress_handler(b->q.db, PULSE_OPS, pulse, b);
+	return rc;
 }
 
 int catalog_build_begin(struct catalog_build *b, bool earlier, struct err *e)
@@ -111,23 +140,30 @@ int catalog_build_begin(struct catalog_build *b, bool earlier, struct err *e)
 		rc = catalog_vfs_new(true, &b->q.vfs, e);
 	if (rc < 0)
 		return rc;
-	catalog_vfs_add_fd(b->q.vfs, "new", b->fd, b->shown);
 	catalog_vfs_add_fd(b->q.vfs, "spool", b->spool_fd, b->shown);
-	rc = catalog_sql_open(
-	    &b->q, "new", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, e);
+	rc = connect_new(b, e);
 	if (rc == 0)
-		rc = catalog_sql_exec(&b->q, "attach 'spool' as spool", e);
+		rc = set_up_spool(b, e);
 	if (rc == 0)
-		rc = set_up(b, e);
+		rc = begin(b, earlier, e);
+	return rc < 0 ? rc : catalog_schema_create(&b->q, "spool", earlier, e);
+}
+
+int catalog_build_begin_merge(struct catalog_build *b,
+    const struct catalog_source *base, const struct catalog_source *changes,
+    struct err *e)
+{
+	int rc = catalog_vfs_new(true, &b->q.vfs, e);
+
+	if (rc < 0)
+		return rc;
+	catalog_vfs_add_source(b->q.vfs, "base", base);
+	catalog_vfs_add_source(b->q.vfs, "changes", changes);
+	rc = connect_new(b, e);
 	if (rc == 0)
-		rc = catalog_sql_exec(&b->q, "begin", e);
-	if (rc == 0)
-		rc = catalog_schema_create(&b->q, "main", earlier, e);
-	if (rc == 0)
-		rc = catalog_schema_create(&b->q, "spool", earlier, e);
-	if (rc == 0)
-		sqlite3_progress_handler(b->q.db, PULSE_OPS, pulse, b);
-	return rc;
+		rc = catalog_sql_exec(&b->q,
+		    "attach 'base' as base; attach 'changes' as changes", e);
+	return rc < 0 ? rc : begin(b, false, e);
 }
 
 /* Of several members of a key the last one is the entry. */
@@ -162,6 +198,32 @@ int catalog_build_copy(struct catalog_build *b, bool earlier, struct err *e)
 		    e);
 	for (size_t i = 0; rc == 0 && i < sizeof(tables) / sizeof(*tables); i++)
 		rc = catalog_build_exec(b, tables[i], e);
+	return rc;
+}
+
+int catalog_build_merge(struct catalog_build *b, struct err *e)
+{
+	static const char *const sql[] = {
+		"insert into main.entry select " CATALOG_COLUMNS
+		" from base.entry e where not exists (select 1 from "
+		"changes.superseded s where s.parent = e.parent and "
+		"s.name = e.name) union all select " CATALOG_COLUMNS
+		" from changes.entry order by parent, name",
+		"insert into main.run select * from changes.run",
+		"insert into main.mount select * from changes.mount",
+		"insert into main.attr select id, data from base.attr "
+		"where id not in (select id from changes.attr) union all "
+		"select id, data from changes.attr order by id",
+		"insert into main.account select * from changes.account",
+		"insert or ignore into main.account "
+		"select * from base.account",
+		"insert into main.meta select * from changes.meta "
+		"where key <> 'catalog'",
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(sql) / sizeof(sql[0]); i++)
+		rc = catalog_build_exec(b, sql[i], e);
 	return rc;
 }
 

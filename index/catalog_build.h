@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * catalog_build: a new database of a catalog's tables, beside another one for
- * what comes out of order.
+ * catalog_build: a new database of a catalog's tables, and what it is made of:
+ * another one for what comes out of order, or a catalog and its changes.
  *
- * SQL calls the new one `main` and the other one `spool`.  Neither has a
- * journal: who fails throws both away.
+ * SQL calls the new one `main` and the others `spool`, `base`, `changes`.
+ * What is written has no journal: who fails throws it away.
  */
 #ifndef CAIRN_INDEX_CATALOG_BUILD_H
 #define CAIRN_INDEX_CATALOG_BUILD_H
@@ -36,10 +36,17 @@ void catalog_build_init(struct catalog_build *b, const char *shown);
 /* Closes the spool, and the new file if begin made it. */
 void catalog_build_release(struct catalog_build *b);
 
+/* With an empty spool. */
 int catalog_build_begin(struct catalog_build *b, bool earlier, struct err *e);
+/* Of a base and its changes. */
+int catalog_build_begin_merge(struct catalog_build *b,
+    const struct catalog_source *base, const struct catalog_source *changes,
+    struct err *e);
 
 /* Rows of the spool into the new one, in the order of their keys. */
 int catalog_build_copy(struct catalog_build *b, bool earlier, struct err *e);
+/* Rows of base and changes, and their meta. */
+int catalog_build_merge(struct catalog_build *b, struct err *e);
 
 /* The lineage of what was copied, and the rest of `meta`. */
 int catalog_build_meta(

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "index/catalog_schema.h"
+
 int catalogfix_setup(void **state)
 {
 	struct catalogfix *x = calloc(1, sizeof(*x));
@@ -138,6 +140,20 @@ void catalogfix_sql(
 		fail();
 	}
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+void catalogfix_schema(struct catalogfix *x, const char *name, bool earlier)
+{
+	struct catalog_sql q = { .shown = name };
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", x->f->dir.path, name);
+	assert_int_equal(sqlite3_open(path, &q.db), SQLITE_OK);
+	assert_ok(catalog_vfs_new(false, &q.vfs, &x->f->e), &x->f->e);
+	assert_ok(
+	    catalog_schema_create(&q, "main", earlier, &x->f->e), &x->f->e);
+	catalog_sql_close(&q);
+	catalog_vfs_free(q.vfs);
 }
 
 const char *catalogfix_names(struct catalogfix *x)

@@ -61,6 +61,9 @@ void catalogfix_extract(
 void catalogfix_sql(
     struct catalogfix *x, const char *name, bool create, const char *sql);
 
+/* All tables of the format, in such a file. */
+void catalogfix_schema(struct catalogfix *x, const char *name, bool earlier);
+
 /* The names of the cursor's rows, each followed by a slash, in x->buf. */
 const char *catalogfix_names(struct catalogfix *x);
 
