@@ -18,7 +18,10 @@ typedef int cmd_fn(
 
 cmd_fn cmd_cat;
 cmd_fn cmd_completion;
+cmd_fn cmd_diff;
+cmd_fn cmd_du;
 cmd_fn cmd_files;
+cmd_fn cmd_find;
 cmd_fn cmd_forget;
 cmd_fn cmd_gc;
 cmd_fn cmd_groups;
@@ -26,6 +29,7 @@ cmd_fn cmd_help;
 cmd_fn cmd_init;
 cmd_fn cmd_inspect;
 cmd_fn cmd_list;
+cmd_fn cmd_ls;
 cmd_fn cmd_note;
 cmd_fn cmd_protect;
 cmd_fn cmd_push;

@@ -2,24 +2,68 @@
 /*
  * cmd_cat: an archive, or one file of it, to standard output.
  */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/entry.h"
 #include "cli/exit.h"
 #include "cli/opened.h"
+#include "cli/output.h"
 #include "index/archive.h"
+#include "index/archive_reader.h"
+#include "index/tree_cat.h"
+
+/* The chunk in hand, and the next one where a file begins in the middle. */
+#define CACHE ((size_t)8 << 20)
+
+static int cat_archive(struct app *app, struct opened *o, struct err *e)
+{
+	struct archive_result result;
+
+	return archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
+	    "standard output", &app->task, &result, e);
+}
+
+static int to_stdout(void *ctx, const void *p, size_t n, struct err *e)
+{
+	(void)ctx;
+	return output_bytes(p, n, e);
+}
+
+static int cat_file(struct app *app, struct opened *o, struct err *e)
+{
+	const struct invocation *inv = app->inv;
+	const struct catalog_bytes path = entry_typed(inv->args[2]);
+	struct archive_reader *r = NULL;
+	struct catalog_entry found;
+	struct catalog_entry *file = NULL;
+	int rc = opened_catalog(o, inv->args[1], e);
+
+	if (rc == 0)
+		rc = catalog_resolve(o->catalog, path, &found, e);
+	if (rc == 0)
+		rc = catalog_entry_copy(&found, &file, e);
+	if (rc == 0)
+		rc = archive_reader_new(o->archive, CACHE, &r, e);
+	if (rc == 0)
+		rc = tree_cat(
+		    o->catalog, r, file, to_stdout, NULL, &app->task, e);
+	archive_reader_free(r);
+	free(file);
+	return rc;
+}
 
 int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct opened o = OPENED_INIT;
-	struct archive_result result;
 	int rc = opened_snapshot(app, inv->args[0], &o, e);
 
 	if (rc == 0)
 		rc = opened_archive(&o, inv->args[1], e);
 	if (rc == 0)
-		rc = archive_extract(o.archive, STDOUT_FILENO, ARCHIVE_APPEND,
-		    "standard output", &app->task, &result, e);
+		rc = inv->args_n > 2 ? cat_file(app, &o, e)
+				     : cat_archive(app, &o, e);
 	opened_release(&o);
 	return rc < 0 ? rc : EXIT_DONE;
 }

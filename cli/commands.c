@@ -46,6 +46,41 @@ static const struct command_option list_options[] = {
 	{ "all", 0, NULL, false, "unfinished snapshots, too" },
 };
 
+#define NULL_OPTION                                                         \
+	{                                                                   \
+		"null", '0', NULL, false,                                   \
+		    "end names with a zero byte, and show them as they are" \
+	}
+#define LONG_OPTION(letter)                                                 \
+	{                                                                   \
+		"long", letter, NULL, false,                                \
+		    "mode, links, owner, group, size, time and target, too" \
+	}
+
+static const struct command_option ls_options[] = {
+	LONG_OPTION('l'),
+	{ "recursive", 'R', NULL, false,
+	    "all that is below, as paths from the archive's root" },
+	{ "all", 0, NULL, false,
+	    "members of a tar, too, that a later one of their name replaced" },
+	NULL_OPTION,
+};
+
+static const struct command_option find_options[] = {
+	{ "type", 0, "f|d|l|p|s|c|b", false,
+	    "only files, directories, symbolic links, FIFOs, sockets, devices" },
+	LONG_OPTION('l'),
+	NULL_OPTION,
+};
+
+static const struct command_option du_options[] = {
+	{ "depth", 0, "N", false,
+	    "directories down to N below PATH (default 1)" },
+	NULL_OPTION,
+};
+
+static const struct command_option diff_options[] = { NULL_OPTION };
+
 static const struct command_option restore_options[] = {
 	{ "overwrite", 0, "never|changed|always", false,
 	    "what to do with a target that exists (default: never)" },
@@ -95,9 +130,50 @@ const struct command commands[] = {
 	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or\n"
 	    "host/web1/latest.",
 	    NO_OPTIONS, 1, 1, cmd_files, false },
-	{ "cat", "SNAPSHOT ARCHIVE", "write an archive to standard output",
-	    "Every chunk is checked before a byte of it is written.",
-	    NO_OPTIONS, 2, 2, cmd_cat, true },
+	{ "ls", "SNAPSHOT ARCHIVE [PATH]", "list a directory of an archive",
+	    "ARCHIVE is a NAME.tree, or a NAME.tar that has a catalog. Names "
+	    "come in the\norder of their bytes; control characters in them are "
+	    "quoted, as in \\n.",
+	    OPTIONS(ls_options), 2, 3, cmd_ls, false },
+	{ "find", "SNAPSHOT PATTERN", "find names in a snapshot",
+	    "All archives NAME.tree and NAME.tar are searched; what is found is "
+	    "shown as\nARCHIVE:PATH. PATTERN is for the name alone or, with a "
+	    "slash in it, for the\nwhole path from the archive's root: * and ? "
+	    "match slashes, too, and [a-z]\nbytes of a range; \\ takes the "
+	    "meaning from the character behind it. Case\nmatters, and leading "
+	    "dots are characters like others.\n"
+	    "    cairn find host/web1/latest '*.conf'\n"
+	    "    cairn find host/web1/latest 'etc/*/sites-*' --type f",
+	    OPTIONS(find_options), 2, 2, cmd_find, false },
+	{ "du", "SNAPSHOT ARCHIVE [PATH]", "sizes within an archive",
+	    "SIZE is what the files have, STORED is that without holes and each "
+	    "content\nonce (before compression), FILES and DIRS are all below. "
+	    "A file with several\nnames, and a content, count in the first "
+	    "directory they are met in.",
+	    OPTIONS(du_options), 2, 3, cmd_du, false },
+	{ "diff", "SNAPSHOT SNAPSHOT [ARCHIVE [PATH]]",
+	    "what differs between two snapshots",
+	    "One line each, from catalogs alone; nothing when there is no "
+	    "difference:\n"
+	    "  + PATH                   only in the second\n"
+	    "  - PATH                   only in the first\n"
+	    "  M PATH (content, mtime)  changed in: type, content, target, "
+	    "device, mode,\n"
+	    "                           owner, mtime, xattrs, flags, links "
+	    "(how many)\n"
+	    "  R OLD -> NEW (...)       moved: its content went elsewhere, or "
+	    "its directory\n"
+	    "Without ARCHIVE all are compared, and paths begin with ARCHIVE:. "
+	    "Those without\na catalog are compared by their checksum. With "
+	    "--null the remark in brackets\nis left out, and a zero byte takes "
+	    "the place of the arrow, too.",
+	    OPTIONS(diff_options), 2, 4, cmd_diff, false },
+	{ "cat", "SNAPSHOT ARCHIVE [PATH]",
+	    "write an archive, or a file of it, to standard output",
+	    "Every chunk is checked before a byte of it is written. PATH is a "
+	    "file of a\nNAME.tree or NAME.tar; its digest is compared at the "
+	    "end. Exit code 4: it is\ndamaged.",
+	    NO_OPTIONS, 2, 3, cmd_cat, true },
 	{ "restore", "SNAPSHOT ARCHIVE TARGET",
 	    "write an archive to a file "
 	    "or device",

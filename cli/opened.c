@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/opened.h"
 
+#include <string.h>
+
+#include "cli/cmd.h"
 #include "datastore/tree.h"
 #include "index/catalog.h"
 
@@ -32,8 +35,39 @@ int opened_archive(struct opened *o, const char *archive, struct err *e)
 	return rc;
 }
 
+int opened_catalog(struct opened *o, const char *archive, struct err *e)
+{
+	return catalog_open(
+	    o->ds, &o->id, &o->hold, &o->manifest, archive, &o->catalog, e);
+}
+
+void opened_close_catalog(struct opened *o)
+{
+	catalog_close(o->catalog);
+	o->catalog = NULL;
+}
+
+bool opened_is_browsable(const char *filename, char out[BACKUP_ID_MAX + 1])
+{
+	static const char *const ends[] = { ".tree", ".tar" };
+	size_t n = 0;
+
+	if (backup_file_kind(filename) != BACKUP_FILE_DIDX)
+		return false;
+	cmd_archive_name(filename, out);
+	n = strlen(out);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t end = strlen(ends[i]);
+
+		if (n > end && strcmp(out + n - end, ends[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 void opened_release(struct opened *o)
 {
+	opened_close_catalog(o);
 	archive_close(o->archive);
 	manifest_release(&o->manifest);
 	snapshot_release(&o->hold);

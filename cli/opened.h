@@ -13,6 +13,7 @@
 #include "datastore/manifest.h"
 #include "datastore/snapshot.h"
 #include "index/archive.h"
+#include "index/catalog.h"
 
 /* The snapshot can not be removed meanwhile. */
 struct opened {
@@ -22,12 +23,13 @@ struct opened {
 	struct manifest manifest;
 	struct archive *archive; /* NULL: none was opened */
 	struct task *task;       /* the command's */
+	struct catalog *catalog; /* the same */
 };
 
-#define OPENED_INIT                                        \
-	{                                                  \
-		.ds = NULL, .hold = SNAPSHOT_HOLD_INIT,    \
-		.manifest = MANIFEST_INIT, .archive = NULL \
+#define OPENED_INIT                                                         \
+	{                                                                   \
+		.ds = NULL, .hold = SNAPSHOT_HOLD_INIT,                     \
+		.manifest = MANIFEST_INIT, .archive = NULL, .catalog = NULL \
 	}
 
 /* word: SNAPSHOT as typed.  *o is OPENED_INIT; release it after errors, too. */
@@ -35,6 +37,14 @@ int opened_snapshot(
     struct app *app, const char *word, struct opened *o, struct err *e);
 /* One of its archives, as a stream. */
 int opened_archive(struct opened *o, const char *archive, struct err *e);
+/* What is inside one of its archives. */
+int opened_catalog(struct opened *o, const char *archive, struct err *e);
+void opened_close_catalog(struct opened *o);
+/*
+ * "root.tree" of "root.tree.didx": the archive of a file that may have a
+ * catalog, in the caller's memory; false: the file is no such archive.
+ */
+bool opened_is_browsable(const char *filename, char out[BACKUP_ID_MAX + 1]);
 void opened_release(struct opened *o);
 
 #endif

@@ -54,6 +54,14 @@ const char *catalog_shown(const struct catalog *c)
 	return c->shown;
 }
 
+/* No row takes fewer bytes of a database than its columns' types do. */
+#define ROW_MIN 24U
+
+uint64_t catalog_rows_max(const struct catalog *c)
+{
+	return (c->base.source.size + c->changes.source.size) / ROW_MIN;
+}
+
 uint64_t catalog_pages_read(const struct catalog *c)
 {
 	return catalog_vfs_reads(c->vfs);

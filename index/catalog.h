@@ -153,6 +153,8 @@ int catalog_open(struct datastore *ds, const struct backup_snapshot *s,
 void catalog_close(struct catalog *c); /* NULL is allowed */
 
 const char *catalog_shown(const struct catalog *c); /* for messages */
+/* There are no more rows than this: who meets more goes in a circle. */
+uint64_t catalog_rows_max(const struct catalog *c);
 /* SQLite pages of 4 KiB asked for so far. */
 uint64_t catalog_pages_read(const struct catalog *c);
 
@@ -173,11 +175,17 @@ struct catalog_cursor;
 /* The children of a directory, by name in byte order. */
 int catalog_children(struct catalog *c, int64_t parent,
     struct catalog_cursor **ret, struct err *e);
+/* The same, but only names greater than `after`. */
+int catalog_children_after(struct catalog *c, int64_t parent,
+    struct catalog_bytes after, struct catalog_cursor **ret, struct err *e);
 /* Every entry, in key order: parent, then name. */
 int catalog_all(struct catalog *c, struct catalog_cursor **ret, struct err *e);
 /* Every row of `earlier` (tar only; none elsewhere), key and member order. */
 int catalog_earlier(
     struct catalog *c, struct catalog_cursor **ret, struct err *e);
+/* Those that one entry took the place of. */
+int catalog_earlier_of(struct catalog *c, int64_t parent,
+    struct catalog_bytes name, struct catalog_cursor **ret, struct err *e);
 /* *ret_more false: the end.  The bytes are good until the next call. */
 int catalog_cursor_next(struct catalog_cursor *cur, struct catalog_entry *ret,
     bool *ret_more, struct err *e);

@@ -45,6 +45,14 @@ void catalog_cursor_free(struct catalog_cursor *cur)
 int catalog_children(struct catalog *c, int64_t parent,
     struct catalog_cursor **ret, struct err *e)
 {
+	const struct catalog_bytes first = { .p = NULL, .n = 0 };
+
+	return catalog_children_after(c, parent, first, ret, e);
+}
+
+int catalog_children_after(struct catalog *c, int64_t parent,
+    struct catalog_bytes after, struct catalog_cursor **ret, struct err *e)
+{
 	struct catalog_cursor *cur = cursor_new(c, e);
 	int rc = 0;
 
@@ -55,7 +63,8 @@ int catalog_children(struct catalog *c, int64_t parent,
 	if (rc == 0)
 		rc = catalog_sql_bind_int(&c->q, cur->stmt, 1, parent, e);
 	if (rc == 0)
-		rc = catalog_sql_bind_blob(&c->q, cur->stmt, 2, "", 0, e);
+		rc = catalog_sql_bind_copy(
+		    &c->q, cur->stmt, 2, after.p, after.n, e);
 	if (rc < 0) {
 		catalog_cursor_free(cur);
 		return rc;
@@ -81,8 +90,13 @@ int catalog_all(struct catalog *c, struct catalog_cursor **ret, struct err *e)
 	return 0;
 }
 
-int catalog_earlier(
-    struct catalog *c, struct catalog_cursor **ret, struct err *e)
+#define EARLIER(where)                                             \
+	"select " CATALOG_COLUMNS ", 0, member from " CATALOG_BASE \
+	".earlier " where " order by parent, name, member"
+
+/* Tables of `earlier` are small, or not there. */
+static int earlier_cursor(struct catalog *c, const char *sql,
+    struct catalog_cursor **ret, struct err *e)
 {
 	struct catalog_cursor *cur = cursor_new(c, e);
 	int rc = 0;
@@ -91,10 +105,33 @@ int catalog_earlier(
 		return ERR_NOMEM;
 	cur->members = true;
 	if (c->base.earlier)
-		rc = catalog_sql_prepare(&c->q,
-		    "select " CATALOG_COLUMNS ", 0, member from " CATALOG_BASE
-		    ".earlier order by parent, name, member",
-		    &cur->stmt, e);
+		rc = catalog_sql_prepare(&c->q, sql, &cur->stmt, e);
+	if (rc < 0) {
+		catalog_cursor_free(cur);
+		return rc;
+	}
+	*ret = cur;
+	return 0;
+}
+
+int catalog_earlier(
+    struct catalog *c, struct catalog_cursor **ret, struct err *e)
+{
+	return earlier_cursor(c, EARLIER(""), ret, e);
+}
+
+int catalog_earlier_of(struct catalog *c, int64_t parent,
+    struct catalog_bytes name, struct catalog_cursor **ret, struct err *e)
+{
+	struct catalog_cursor *cur = NULL;
+	int rc = earlier_cursor(
+	    c, EARLIER("where parent = ?1 and name = ?2"), &cur, e);
+
+	if (rc == 0 && cur->stmt != NULL)
+		rc = catalog_sql_bind_int(&c->q, cur->stmt, 1, parent, e);
+	if (rc == 0 && cur->stmt != NULL)
+		rc = catalog_sql_bind_copy(
+		    &c->q, cur->stmt, 2, name.p, name.n, e);
 	if (rc < 0) {
 		catalog_cursor_free(cur);
 		return rc;

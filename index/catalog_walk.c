@@ -10,9 +10,6 @@
 #include "datastore/base/text.h"
 #include "index/catalog_internal.h"
 
-/* No row takes fewer bytes of a database than its columns' types do. */
-#define ROW_MIN 24U
-
 /* However deep and long-named a tree is. */
 #define PATH_BYTES_MAX ((size_t)64 << 20)
 
@@ -271,7 +268,7 @@ int catalog_walk(struct catalog *c, const struct catalog_entry *from,
 	struct walk k = { .c = c, .w = w };
 	int rc = catalog_take_children(c, &k.stmt, e);
 
-	k.left = (c->base.source.size + c->changes.source.size) / ROW_MIN;
+	k.left = catalog_rows_max(c);
 	if (rc == 0 && path.n > 0)
 		rc = buf_append(&k.path, path.p, path.n, e);
 	if (rc == 0)
