@@ -21,7 +21,11 @@ struct scope {
 	size_t n;
 	size_t cap;
 	size_t obstacles;
+	bool verbose;
 };
+
+/* Files of a snapshot that are named without --verbose. */
+#define FILES_SHOWN 20U
 
 static int scope_add(
     struct scope *s, const struct backup_snapshot *id, struct err *e)
@@ -122,6 +126,20 @@ static int find_scope(struct app *app, struct scope *s, struct err *e)
 	return rc < 0 ? rc : scope_add(s, &id, e);
 }
 
+static struct js *files_json(const struct verify_hurt *h, struct err *e)
+{
+	struct js *files = js_array();
+
+	for (size_t i = 0; i < h->files_n; i++) {
+		struct js *o = js_object();
+
+		js_set_str(o, "archive", h->files[i].archive, e);
+		js_set_name(o, "path", h->files[i].path, e);
+		js_append(files, o, e);
+	}
+	return files;
+}
+
 static int print_json(
     const struct scope *s, const struct verify_result *r, struct err *e)
 {
@@ -144,6 +162,8 @@ static int print_json(
 
 		cmd_json_snapshot(o, &r->hurt[i].id, e);
 		js_set_name(o, "reasons", r->hurt[i].reasons, e);
+		js_set(o, "files", files_json(&r->hurt[i], e), e);
+		js_set_u64(o, "files-more", r->hurt[i].files_more, e);
 		js_append(hurt, o, e);
 	}
 	js_set(doc, "hurt", hurt, e);
@@ -169,6 +189,38 @@ static int print_chunks(const struct verify_result *r, struct err *e)
 	return rc;
 }
 
+/* As 'cairn find' shows them. */
+static int print_files(
+    const struct scope *s, const struct verify_hurt *h, struct err *e)
+{
+	size_t n = h->files_n;
+	uint64_t more = h->files_more;
+	struct buf name = BUF_INIT;
+	int rc = 0;
+
+	if (!s->verbose && n > FILES_SHOWN) {
+		more += n - FILES_SHOWN;
+		n = FILES_SHOWN;
+	}
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct verify_file *f = &h->files[i];
+		const char *text = NULL;
+
+		buf_reset(&name);
+		rc = text_append_name(&name, f->path, strlen(f->path), e);
+		text = rc == 0 ? buf_cstr(&name, e) : NULL;
+		rc = text != NULL
+		    ? output_text(e, "  %s:%s\n", f->archive, text)
+		    : e->code;
+	}
+	buf_release(&name);
+	if (rc == 0 && more > 0)
+		rc = output_text(e, "  and %" PRIu64 " more file%s%s\n", more,
+		    more == 1 ? "" : "s",
+		    h->files_more < more ? "; --verbose lists more" : "");
+	return rc;
+}
+
 static int print_hurt(
     const struct scope *s, const struct verify_result *r, struct err *e)
 {
@@ -179,6 +231,8 @@ static int print_hurt(
 
 		backup_snapshot_text(&r->hurt[i].id, name);
 		rc = output_text(e, "hurt: %s\n", name);
+		if (rc == 0)
+			rc = print_files(s, &r->hurt[i], e);
 	}
 	if (rc == 0 && s->obstacles > 0) {
 		rc = output_text(e,
@@ -240,11 +294,13 @@ static int open_datastore(
 int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct verify_result result = { .hurt = NULL };
-	struct scope s = { .task = &app->task };
+	struct scope s = {
+		.task = &app->task,
+		.verbose = invocation_has(inv, "verbose"),
+	};
 	bool damage = false;
 	int rc = open_datastore(app, &s.ds, e);
 
-	(void)inv;
 	if (rc == 0)
 		rc = find_scope(app, &s, e);
 	if (rc == 0)

@@ -226,9 +226,12 @@ static int verify_index(struct verify *v, const struct in_hand *h,
 		rc = idx_rewind(ix, e);
 	/* The findings of its chunks name it. */
 	v->file_shown = shown;
+	v->ranges_n = 0;
 	if (rc == 0)
 		rc = verify_chunks(v, ix, crypt, e);
 	v->file_shown = NULL;
+	if (rc == 0 && f != NULL)
+		rc = verify_names(v, h->id, h->dir_fd, h->m, filename, e);
 out:
 	idx_close(ix);
 	return rc;
@@ -327,6 +330,14 @@ static int verify_without_manifest(
 	return rc;
 }
 
+static void forget_files(struct verify *v)
+{
+	v->files = NULL;
+	v->files_n = 0;
+	v->files_cap = 0;
+	v->files_more = 0;
+}
+
 static int add_hurt(
     struct verify *v, const struct backup_snapshot *id, struct err *e)
 {
@@ -343,6 +354,10 @@ static int add_hurt(
 		return e->code;
 	grown[v->result.hurt_n].id = *id;
 	grown[v->result.hurt_n].reasons = reasons;
+	grown[v->result.hurt_n].files = v->files;
+	grown[v->result.hurt_n].files_n = v->files_n;
+	grown[v->result.hurt_n].files_more = v->files_more;
+	forget_files(v);
 	v->result.hurt_n++;
 	return 0;
 }
@@ -484,6 +499,8 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	damage_free(v.damage);
 	buf_release(&v.missing);
 	buf_release(&v.reasons);
+	free(v.ranges);
+	verify_files_release(v.files, v.files_n);
 	if (rc < 0) {
 		verify_result_release(&v.result);
 		return rc;
@@ -494,8 +511,10 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 
 void verify_result_release(struct verify_result *r)
 {
-	for (size_t i = 0; i < r->hurt_n; i++)
+	for (size_t i = 0; i < r->hurt_n; i++) {
 		free(r->hurt[i].reasons);
+		verify_files_release(r->hurt[i].files, r->hurt[i].files_n);
+	}
 	free(r->hurt);
 	r->hurt = NULL;
 	r->hurt_n = 0;

@@ -12,6 +12,9 @@
  * CRC only.  A chunk that is sound but not what an index says of it (length,
  * encryption) is a finding of that snapshot, and stays.
  *
+ * Where a chunk of a NAME.tree or NAME.tar is hurt, its catalog is read once,
+ * to name the files that need it; if that fails it is one more finding.
+ *
  * The result is written into each manifest (`verify_state`).  What is on the
  * damage list and sound by now is `healed`; the list shrinks at the end.
  *
@@ -29,9 +32,19 @@
 #include "datastore/base/task.h"
 #include "datastore/datastore.h"
 
+struct verify_file {
+	char *archive; /* "root.tree" */
+	char *path;    /* from its root */
+};
+
 struct verify_hurt {
 	struct backup_snapshot id;
 	char *reasons; /* lines, one per finding; of very many the first */
+	/* Files of its trees and tars that need a chunk that is hurt, by path;
+	 * of very many the first. */
+	struct verify_file *files;
+	size_t files_n;
+	uint64_t files_more; /* that are not listed */
 };
 
 struct verify_result {

@@ -357,7 +357,10 @@ static int reason_of(struct verify *v, const struct idx_entry *entry,
     uint64_t start, const char *what, struct err *e)
 {
 	char path[STORE_CHUNK_PATH_SIZE];
+	int rc = verify_range_add(v, start, entry->end, e);
 
+	if (rc < 0)
+		return rc;
 	store_chunk_path(&entry->digest, path);
 	return verify_reason(v, e,
 	    "'%s': chunk '.chunks/%s' at offset %" PRIu64 ": %s", v->file_shown,

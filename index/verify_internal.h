@@ -77,6 +77,20 @@ struct verify {
 	struct buf reasons;
 	uint64_t reasons_n;
 	size_t reasons_kept; /* bytes, of the snapshots before */
+
+	/* Of the index in hand: where the stream is hurt. */
+	struct verify_range {
+		uint64_t start;
+		uint64_t end;
+	} * ranges;
+	size_t ranges_n;
+	size_t ranges_cap;
+	/* Of the snapshot in hand: the files in it that are. */
+	struct verify_file *files;
+	size_t files_n;
+	size_t files_cap;
+	uint64_t files_more;
+	size_t files_bytes; /* of those of the snapshots before, too */
 };
 
 /* May anything be written down, and renamed? */
@@ -109,5 +123,13 @@ int verify_finding(
     struct verify *v, int rc, const struct err *why, struct err *e);
 
 void verify_report(struct verify *v);
+
+/* These bytes of the archive in hand are lost. */
+int verify_range_add(
+    struct verify *v, uint64_t start, uint64_t end, struct err *e);
+/* Name the files of the archive in hand that need them. */
+int verify_names(struct verify *v, const struct backup_snapshot *id, int dir_fd,
+    const struct manifest *m, const char *filename, struct err *e);
+void verify_files_release(struct verify_file *files, size_t n);
 
 #endif

@@ -11,6 +11,7 @@
 #include "index/tree_cat.h"
 #include "index/tree_diff.h"
 #include "index/tree_du.h"
+#include "index/verify.h"
 #include "tests/support/failmalloc.h"
 #include "tests/support/treefix.h"
 
@@ -209,11 +210,44 @@ static void every_allocation_fails(void **state)
 	buf_release(&got);
 }
 
+/* A chunk is missing: whatever fails, its file is named or it is said why
+ * not, and verify does not call it sound. */
+static void naming_fails(void **state)
+{
+	struct restorefix *f = *state;
+	struct treefix t;
+	/* What the fixture keeps of messages takes memory, too. */
+	struct task silent = TASK_SILENT;
+	struct idx_entry chunk;
+	uint64_t failed = 1;
+
+	push(f, &t);
+	chunk = restorefix_entry(f, "root.tree.didx", 0);
+	restorefix_spoil(f, &chunk.digest, SPOIL_MISSING);
+	for (uint64_t n = 1; failed > 0; n++) {
+		struct verify_result r = { .hurt = NULL };
+		int rc = 0;
+
+		f->e = (struct err)ERR_INIT;
+		failmalloc_at(n);
+		rc = verify_run(f->ds, &f->id, 1, &silent, &r, &f->e);
+		failed = failmalloc_off();
+		if (rc < 0) {
+			assert_err(rc, &f->e, ERR_NOMEM, "memory");
+			continue;
+		}
+		assert_int_equal(r.hurt_n, 1);
+		assert_int_equal(r.hurt[0].files_n, 2);
+		verify_result_release(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RESTOREFIX_TEST(every_call_fails),
 		RESTOREFIX_TEST(every_allocation_fails),
+		RESTOREFIX_TEST(naming_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
