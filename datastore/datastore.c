@@ -344,8 +344,12 @@ static int open_all(struct datastore *ds, struct err *e)
 		rc = open_locks(ds, e);
 	if (rc < 0)
 		return rc;
-	return store_fs_open(ds->chunks_fd, ds->locks, &ds->owner,
+	rc = store_fs_open(ds->chunks_fd, ds->locks, &ds->owner,
 	    datastore_join(ds->path, CHUNKS_NAME, &shown), &ds->store, e);
+	if (rc == 0)
+		store_fs_set_kind(ds->store, datastore_is_network(ds),
+		    datastore_is_by_inode(ds));
+	return rc;
 }
 
 int datastore_open(const char *path, enum datastore_access access,

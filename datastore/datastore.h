@@ -123,6 +123,9 @@ int datastore_check_min_free(
 /* True on NFS, SMB, FUSE and other file systems with another's clock. */
 bool datastore_is_network(const struct datastore *ds);
 
+/* True where many changed inodes are best changed in order of their numbers. */
+bool datastore_is_by_inode(const struct datastore *ds);
+
 /* Type of the file system in words, or its magic in hex. */
 const char *datastore_fs_name(const struct datastore *ds, char out[32]);
 

@@ -89,39 +89,42 @@ struct fs_kind {
 	uint64_t magic;
 	const char *name;
 	bool network; /* or of a program: its clock and cache are not ours */
+	/* Inodes lie in one tree, in order, and what changes is copied: to
+	 * change them in another order writes each leaf again and again. */
+	bool by_inode;
 };
 
 /* From the kernel's and the file systems' documents. */
 static const struct fs_kind fs_kinds[] = {
-	{ 0xef53, "ext4", false },
-	{ 0x58465342, "xfs", false },
-	{ 0x9123683e, "btrfs", false },
-	{ 0x2fc12fc1, "zfs", false },
-	{ 0xf2f52010, "f2fs", false },
-	{ 0xca451a4e, "bcachefs", false },
-	{ 0x01021994, "tmpfs", false },
-	{ 0x794c7630, "overlay", false },
-	{ 0x4d44, "vfat", false },
-	{ 0x2011bab0, "exfat", false },
-	{ 0x7366746e, "ntfs", false },
-	{ 0x52654973, "reiserfs", false },
-	{ 0x3153464a, "jfs", false },
-	{ 0x6969, "nfs", true },
-	{ 0x517b, "smb", true },
-	{ 0xff534d42, "cifs", true },
-	{ 0xfe534d42, "smb2", true },
-	{ 0x65735546, "fuse", true },
-	{ 0x01021997, "9p", true },
-	{ 0x00c36400, "ceph", true },
-	{ 0x73757245, "coda", true },
-	{ 0x5346414f, "afs", true },
-	{ 0x6b414653, "afs", true },
-	{ 0x01161970, "gfs2", true },
-	{ 0x7461636f, "ocfs2", true },
-	{ 0x0bd00bd0, "lustre", true },
-	{ 0x19830326, "beegfs", true },
-	{ 0x47504653, "gpfs", true },
-	{ 0x786f4256, "vboxsf", true },
+	{ 0xef53, "ext4", false, false },
+	{ 0x58465342, "xfs", false, false },
+	{ 0x9123683e, "btrfs", false, true },
+	{ 0x2fc12fc1, "zfs", false, false },
+	{ 0xf2f52010, "f2fs", false, false },
+	{ 0xca451a4e, "bcachefs", false, false },
+	{ 0x01021994, "tmpfs", false, false },
+	{ 0x794c7630, "overlay", false, false },
+	{ 0x4d44, "vfat", false, false },
+	{ 0x2011bab0, "exfat", false, false },
+	{ 0x7366746e, "ntfs", false, false },
+	{ 0x52654973, "reiserfs", false, false },
+	{ 0x3153464a, "jfs", false, false },
+	{ 0x6969, "nfs", true, false },
+	{ 0x517b, "smb", true, false },
+	{ 0xff534d42, "cifs", true, false },
+	{ 0xfe534d42, "smb2", true, false },
+	{ 0x65735546, "fuse", true, false },
+	{ 0x01021997, "9p", true, false },
+	{ 0x00c36400, "ceph", true, false },
+	{ 0x73757245, "coda", true, false },
+	{ 0x5346414f, "afs", true, false },
+	{ 0x6b414653, "afs", true, false },
+	{ 0x01161970, "gfs2", true, false },
+	{ 0x7461636f, "ocfs2", true, false },
+	{ 0x0bd00bd0, "lustre", true, false },
+	{ 0x19830326, "beegfs", true, false },
+	{ 0x47504653, "gpfs", true, false },
+	{ 0x786f4256, "vboxsf", true, false },
 };
 
 static const struct fs_kind *find_kind(uint64_t magic)
@@ -158,6 +161,17 @@ bool datastore_is_network(const struct datastore *ds)
 		return true;
 	kind = find_kind(magic);
 	return kind != NULL && kind->network;
+}
+
+bool datastore_is_by_inode(const struct datastore *ds)
+{
+	uint64_t magic = 0;
+	const struct fs_kind *kind = NULL;
+
+	if (!get_magic(ds, &magic))
+		return false;
+	kind = find_kind(magic);
+	return kind != NULL && kind->by_inode;
 }
 
 const char *datastore_fs_name(

@@ -16,6 +16,7 @@
 
 struct seenset {
 	struct digest *slots; /* sets * WAYS */
+	uint8_t *tags;        /* one per slot */
 	/* Per set: how many slots are filled, then which one is next to go. */
 	uint8_t *used;
 	uint8_t *next;
@@ -33,9 +34,11 @@ int seenset_new(size_t capacity, struct seenset **ret, struct err *e)
 		s->sets *= 2;
 	/* calloc: pages that are never needed are never taken. */
 	s->slots = calloc(s->sets * WAYS, sizeof(*s->slots));
+	s->tags = calloc(s->sets * WAYS, sizeof(*s->tags));
 	s->used = calloc(s->sets, sizeof(*s->used));
 	s->next = calloc(s->sets, sizeof(*s->next));
-	if (s->slots == NULL || s->used == NULL || s->next == NULL) {
+	if (s->slots == NULL || s->tags == NULL || s->used == NULL ||
+	    s->next == NULL) {
 		seenset_free(s);
 		return err_nomem(e);
 	}
@@ -48,6 +51,7 @@ void seenset_free(struct seenset *s)
 	if (s == NULL)
 		return;
 	free(s->slots);
+	free(s->tags);
 	free(s->used);
 	free(s->next);
 	free(s);
@@ -58,31 +62,47 @@ static size_t set_of(const struct seenset *s, const struct digest *d)
 	return (size_t)(bytes_get_le64(d->b + HASH_AT) & (s->sets - 1));
 }
 
-bool seenset_contains(const struct seenset *s, const struct digest *d)
+bool seenset_find(
+    const struct seenset *s, const struct digest *d, uint8_t *ret_tag)
 {
 	size_t set = set_of(s, d);
 	const struct digest *slots = s->slots + set * WAYS;
 
 	for (size_t i = 0; i < s->used[set]; i++) {
-		if (digest_equal(&slots[i], d))
+		if (digest_equal(&slots[i], d)) {
+			*ret_tag = s->tags[set * WAYS + i];
 			return true;
+		}
 	}
 	return false;
 }
 
-void seenset_add(struct seenset *s, const struct digest *d)
+bool seenset_contains(const struct seenset *s, const struct digest *d)
+{
+	uint8_t ignored = 0;
+
+	return seenset_find(s, d, &ignored);
+}
+
+void seenset_add_tagged(struct seenset *s, const struct digest *d, uint8_t tag)
 {
 	size_t set = set_of(s, d);
-	struct digest *slots = s->slots + set * WAYS;
+	size_t slot = 0;
 
-	if (seenset_contains(s, d))
-		return;
 	if (s->used[set] < WAYS) {
-		slots[s->used[set]] = *d;
+		slot = set * WAYS + s->used[set];
 		s->used[set]++;
-		return;
+	} else {
+		/* The oldest one goes. */
+		slot = set * WAYS + s->next[set];
+		s->next[set] = (uint8_t)((s->next[set] + 1U) % WAYS);
 	}
-	/* The oldest one goes. */
-	slots[s->next[set]] = *d;
-	s->next[set] = (uint8_t)((s->next[set] + 1U) % WAYS);
+	s->slots[slot] = *d;
+	s->tags[slot] = tag;
+}
+
+void seenset_add(struct seenset *s, const struct digest *d)
+{
+	if (!seenset_contains(s, d))
+		seenset_add_tagged(s, d, 0);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "datastore/base/digest.h"
 #include "datastore/base/err.h"
@@ -18,10 +19,15 @@
 struct seenset;
 
 /* At most `capacity` digests, rounded down to a power of two, but 4 at least;
- * 32 and a half bytes each. */
+ * 33 and a half bytes each. */
 int seenset_new(size_t capacity, struct seenset **ret, struct err *e);
 void seenset_free(struct seenset *s); /* NULL is allowed */
 bool seenset_contains(const struct seenset *s, const struct digest *d);
 void seenset_add(struct seenset *s, const struct digest *d);
+
+/* The same with a word of the caller's; add only what is not known. */
+bool seenset_find(
+    const struct seenset *s, const struct digest *d, uint8_t *ret_tag);
+void seenset_add_tagged(struct seenset *s, const struct digest *d, uint8_t tag);
 
 #endif

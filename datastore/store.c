@@ -47,32 +47,53 @@ int store_touch(struct store *s, const struct digest *d,
 	return s->ops->touch(s, d, ret, e);
 }
 
-static int touch_one_by_one(struct store *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e)
+int store_plan(
+    struct store *s, struct store_batch *b, struct task *task, struct err *e)
+{
+	assert(b->n <= TOUCHORDER_MAX);
+	if (s->ops->plan != NULL)
+		return s->ops->plan(s, b, task, e);
+	b->todo = touchorder_by_prefix(b->d, b->n, b->keys);
+	return 0;
+}
+
+static int touch_one_by_one(struct store *s, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e)
 {
 	enum store_touched what = STORE_MISSING;
 	int rc = 0;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = first; i < b->todo; i++) {
+		const struct digest *d = store_batch_at(b, i);
+
 		rc = task_check(task, e);
 		if (rc < 0)
 			return rc;
-		rc = s->ops->touch(s, &d[i], &what, e);
+		rc = s->ops->touch(s, d, &what, e);
 		if (rc < 0)
 			return rc;
-		rc = fn(ctx, &d[i], what, e);
+		rc = fn(ctx, d, what, e);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-int store_touch_batch(struct store *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e)
+int store_touch_batch(struct store *s, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e)
 {
 	if (s->ops->touch_batch == NULL)
-		return touch_one_by_one(s, d, n, fn, ctx, task, e);
-	return s->ops->touch_batch(s, d, n, fn, ctx, task, e);
+		return touch_one_by_one(s, b, first, fn, ctx, task, e);
+	return s->ops->touch_batch(s, b, first, fn, ctx, task, e);
+}
+
+void store_pace(struct store *s, struct store_pace *ret)
+{
+	*ret = (struct store_pace){ .calls = 0, .threads = 1 };
+	if (s->ops->pace != NULL)
+		s->ops->pace(s, ret);
 }
 
 int store_list_prefixes(

@@ -30,6 +30,7 @@
 #include "datastore/base/file.h"
 #include "datastore/base/lockfile.h"
 #include "datastore/base/task.h"
+#include "datastore/touchorder.h"
 
 #define STORE_PREFIXES 65536U
 #define STORE_BAD_COPIES 10U /* <digest>.0.bad to .9.bad */
@@ -96,6 +97,32 @@ struct store_victim {
 
 #define STORE_SWEEP_MAX 64U /* victims per taking of a prefix lock */
 
+/*
+ * What is to be touched together: n digests (TOUCHORDER_MAX at most), in the
+ * order in which they were met, equal ones among them; and room for a key per
+ * digest.  store_plan fills the order: keys[0 .. todo), each digest once.
+ */
+struct store_batch {
+	const struct digest *d;
+	size_t n;
+	uint64_t *keys;
+	size_t todo;
+};
+
+static inline const struct digest *store_batch_at(
+    const struct store_batch *b, size_t i)
+{
+	return &b->d[touchorder_index(b->keys[i])];
+}
+
+/* How a store's touches went: for people. */
+struct store_pace {
+	uint64_t calls;   /* that were timed */
+	int64_t call_ns;  /* what one took, on average */
+	unsigned threads; /* that most of them were made with */
+	bool by_inode;    /* in order of inodes, not by directory */
+};
+
 /* Called per digest of a batch, in order; a failure ends the batch. */
 typedef int (*store_touch_fn)(
     void *ctx, const struct digest *d, enum store_touched what, struct err *e);
@@ -149,12 +176,23 @@ struct store_ops {
 	int (*touch)(struct store *s, const struct digest *d,
 	    enum store_touched *ret, struct err *e);
 	/*
-	 * The same for n digests sorted and without duplicates, in their
-	 * order; task is looked at once per prefix.  NULL where a kind of store
-	 * has no use for it: store.c then touches one by one.
+	 * Put a batch into the order that suits the disk.  NULL: by prefix.
 	 */
-	int (*touch_batch)(struct store *s, const struct digest *d, size_t n,
-	    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+	int (*plan)(struct store *s, struct store_batch *b, struct task *task,
+	    struct err *e);
+	/*
+	 * Touch what is planned, from number `first` on.  fn is told of each,
+	 * in order, in the caller's thread; some behind the last one told may
+	 * have been touched, too.  A failure is that of the first one not
+	 * told of, or fn's.  task is looked at before every touch.  One batch
+	 * at a time.  NULL where a kind of store has no use for it: store.c
+	 * then touches one by one.
+	 */
+	int (*touch_batch)(struct store *s, const struct store_batch *b,
+	    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+	    struct err *e);
+	/* May be NULL: nothing is known. */
+	void (*pace)(struct store *s, struct store_pace *ret);
 	/*
 	 * Those whose directory was there when this was called; of others it
 	 * may tell.  What is in the place of a directory is not looked at.
@@ -208,8 +246,12 @@ int store_stat(struct store *s, const struct digest *d, struct store_entry *ret,
     bool *ret_found, struct err *e);
 int store_touch(struct store *s, const struct digest *d,
     enum store_touched *ret, struct err *e);
-int store_touch_batch(struct store *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+int store_plan(
+    struct store *s, struct store_batch *b, struct task *task, struct err *e);
+int store_touch_batch(struct store *s, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e);
+void store_pace(struct store *s, struct store_pace *ret);
 int store_list_prefixes(
     struct store *s, struct store_prefixes *ret, struct err *e);
 int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
@@ -242,6 +284,13 @@ enum store_kind store_name_kind(
 int store_fs_open(int chunks_fd, struct lockfile *locks,
     const struct file_owner *owner, const char *shown, struct store **ret,
     struct err *e);
+
+/*
+ * What is known of the file system.  network: calls wait for a server, so that
+ * more may be in flight.  by_inode: what touches change lies in order of inode
+ * numbers, and is written anew where it changes (btrfs).
+ */
+void store_fs_set_kind(struct store *s, bool network, bool by_inode);
 
 /*
  * While a prefix lock is waited for, task is asked whether to stop

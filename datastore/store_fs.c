@@ -10,6 +10,10 @@
 #include "datastore/locks.h"
 #include "datastore/store_fs_internal.h"
 
+/* Touches at once, at most. */
+#define IN_FLIGHT 32U
+#define IN_FLIGHT_NETWORK 64U
+
 void store_fs_prefix_name(unsigned prefix, char out[STORE_PREFIX_SIZE])
 {
 	static const char digits[] = "0123456789abcdef";
@@ -387,7 +391,9 @@ static const struct store_ops store_fs_ops = {
 	.load = store_fs_load,
 	.stat = store_fs_stat,
 	.touch = store_fs_touch,
+	.plan = store_fs_plan,
 	.touch_batch = store_fs_touch_batch,
+	.pace = store_fs_pace,
 	.prefixes = store_fs_prefixes,
 	.scan = store_fs_scan,
 	.sweep = store_fs_sweep,
@@ -409,6 +415,7 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
 	s->chunks_fd = chunks_fd;
 	s->locks = locks;
 	s->owner = *owner;
+	pace_init(&s->pace, IN_FLIGHT);
 	s->shown = strdup(shown);
 	if (s->shown == NULL) {
 		rc = err_nomem(e);
@@ -427,6 +434,13 @@ out:
 	if (s != NULL)
 		store_fs_close(&s->base);
 	return rc;
+}
+
+void store_fs_set_kind(struct store *s, bool network, bool by_inode)
+{
+	pace_init(
+	    &store_fs_of(s)->pace, network ? IN_FLIGHT_NETWORK : IN_FLIGHT);
+	store_fs_of(s)->by_inode = by_inode;
 }
 
 void store_fs_set_waiting(struct store *s, struct task *task,

@@ -4,6 +4,7 @@
  *
  *     store_fs.c         prefix directories, locks, reading, reuse
  *     store_fs_touch.c   the mark: touch, touch_batch
+ *     store_fs_plan.c    in which order a batch is touched
  *     store_fs_insert.c  insert
  *     store_fs_scan.c    scan, sweep, quarantine
  */
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "datastore/pace.h"
 #include "datastore/store.h"
 
 /* "0a1b": a prefix directory's name. */
@@ -34,6 +36,9 @@ struct store_fs {
 	struct task *waiting_task; /* NULL: nobody can stop a wait */
 	void (*waiting)(void *ctx, struct task *task);
 	void *waiting_ctx;
+
+	bool by_inode;    /* batches are touched in order of inodes */
+	struct pace pace; /* of touches */
 
 	/* Learned from the file system, and not asked for again. */
 	atomic_bool no_noreplace;
@@ -120,8 +125,12 @@ struct store_entry store_fs_entry(enum store_kind kind, const struct digest *d,
 /* What store_ops has of the other files. */
 int store_fs_touch(struct store *base, const struct digest *d,
     enum store_touched *ret, struct err *e);
-int store_fs_touch_batch(struct store *base, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e);
+int store_fs_plan(struct store *base, struct store_batch *b, struct task *task,
+    struct err *e);
+int store_fs_touch_batch(struct store *base, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e);
+void store_fs_pace(struct store *base, struct store_pace *ret);
 int store_fs_insert(struct store *base, const struct digest *d, const void *raw,
     size_t n, const struct store_insert_opts *opts, enum store_inserted *ret,
     struct err *e);

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "datastore/base/workers.h"
 #include "datastore/store_fs_internal.h"
 
-/* From this many chunks on it pays to open their directory. */
-#define OPEN_FROM 2
+/*
+ * From this many chunks on it pays to open their directory: to open and close
+ * it takes as long as to look up its name that often.
+ */
+#define OPEN_FROM 24U
+
+/* Touches of one piece of work: alone, and in each of several threads.  A
+ * piece ends with its prefix where that is not far. */
+#define PIECE_ALONE 64U
+#define PIECE_TOGETHER 32U
+#define PIECE_MAX 128U
+
+/* Pieces per thread, so that none waits for the one that retires them. */
+#define PIECES_PER_THREAD 3U
 
 #define BAD_SUFFIX ".0.bad"
 #define BAD_DIGIT_AT 1
@@ -94,54 +108,228 @@ int store_fs_touch(struct store *base, const struct digest *d,
 	return touch_at(s, s->chunks_fd, d, ret, e);
 }
 
-/* All digests of a batch that lie in one prefix. */
-static int touch_prefix(struct store_fs *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct err *e)
+/* A batch as it is touched. */
+struct touching {
+	struct store_fs *s;
+	const struct store_batch *b;
+	store_touch_fn fn;
+	void *ctx;
+	struct task *task;
+};
+
+/* A piece of it: numbers first .. first + n - 1, of which `done` are. */
+struct piece {
+	size_t first;
+	size_t n;
+	size_t done;
+	struct err err; /* of the one behind those */
+	struct pace_piece cost;
+	uint8_t what[PIECE_MAX]; /* enum store_touched */
+};
+
+static unsigned prefix_at(const struct touching *t, size_t i)
+{
+	return digest_prefix(store_batch_at(t->b, i));
+}
+
+/* Some of a piece, all of one prefix. */
+static int touch_prefix(
+    struct touching *t, struct piece *p, size_t n, struct err *e)
 {
 	enum store_touched what = STORE_MISSING;
+	size_t first = p->first + p->done;
+	unsigned prefix = prefix_at(t, first);
 	bool found = false;
-	int dirfd = s->chunks_fd;
+	int dirfd = t->s->chunks_fd;
 	int fd = -1;
 	int rc = 0;
 
 	if (n >= OPEN_FROM) {
-		rc = store_fs_open_prefix(s, digest_prefix(d), false, &fd, e);
+		rc = store_fs_open_prefix(t->s, prefix, false, &fd, e);
 		found = fd >= 0;
 		dirfd = fd;
 	} else {
-		rc = store_fs_check_prefix(s, digest_prefix(d), &found, e);
+		rc = store_fs_check_prefix(t->s, prefix, &found, e);
 	}
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		if (found)
-			rc = touch_at(s, dirfd, &d[i], &what, e);
+		rc = task_check(t->task, e);
+		if (rc == 0 && found)
+			rc = touch_at(t->s, dirfd,
+			    store_batch_at(t->b, first + i), &what, e);
 		if (rc == 0)
-			rc = fn(ctx, &d[i], what, e);
+			p->what[p->done++] = (uint8_t)what;
 	}
 	file_close(&fd);
 	return rc;
 }
 
-int store_fs_touch_batch(struct store *base, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e)
+/*
+ * Touch a piece, in any thread.  What fails is told when its turn comes: so
+ * the caller hears of everything before it first.
+ */
+static int work(void *ctx, void *local, void *slot, struct err *e)
 {
-	struct store_fs *s = store_fs_of(base);
-	size_t first = 0;
+	struct touching *t = ctx;
+	struct piece *p = slot;
+	struct pace_clock clock;
 	int rc = 0;
 
-	while (first < n) {
-		size_t end = first + 1;
+	(void)local;
+	(void)e;
+	p->done = 0;
+	p->err = (struct err)ERR_INIT;
+	pace_begin(&clock);
+	while (rc == 0 && p->done < p->n) {
+		size_t end = p->done + 1;
 
-		while (end < n &&
-		    digest_prefix(&d[end]) == digest_prefix(&d[first]))
+		while (end < p->n &&
+		    prefix_at(t, p->first + end) ==
+			prefix_at(t, p->first + p->done))
 			end++;
-		rc = task_check(task, e);
-		if (rc == 0) {
-			rc =
-			    touch_prefix(s, d + first, end - first, fn, ctx, e);
-		}
+		rc = touch_prefix(t, p, end - p->done, &p->err);
+	}
+	p->cost = pace_end(&clock, p->done);
+	return 0;
+}
+
+/* In the caller's thread, piece by piece in order. */
+static int retire(void *ctx, void *slot, struct err *e)
+{
+	struct touching *t = ctx;
+	struct piece *p = slot;
+
+	for (size_t i = 0; i < p->done; i++) {
+		int rc = t->fn(t->ctx, store_batch_at(t->b, p->first + i),
+		    (enum store_touched)p->what[i], e);
+
 		if (rc < 0)
 			return rc;
-		first = end;
 	}
+	if (p->err.code != ERR_OK) {
+		*e = p->err;
+		return e->code;
+	}
+	pace_note(&t->s->pace, &p->cost, clock_boot_ns());
 	return 0;
+}
+
+/* The piece that begins with `first`, of about `want` touches. */
+static void cut(
+    const struct touching *t, size_t first, size_t want, struct piece *p)
+{
+	size_t left = t->b->todo - first;
+	size_t most = 2 * want < left ? 2 * want : left;
+	size_t n = want < left ? want : left;
+
+	while (
+	    n < most && prefix_at(t, first + n) == prefix_at(t, first + n - 1))
+		n++;
+	p->first = first;
+	p->n = n;
+}
+
+/* Until another number of threads is better; *first moves on. */
+static int touch_alone(struct touching *t, size_t *first, struct err *e)
+{
+	struct piece p;
+	int rc = 0;
+
+	while (rc == 0 && *first < t->b->todo && t->s->pace.threads == 1) {
+		cut(t, *first, PIECE_ALONE, &p);
+		(void)work(t, NULL, &p, e);
+		rc = retire(t, &p, e);
+		*first += p.n;
+	}
+	return rc;
+}
+
+static const struct workers_ops touch_ops = {
+	.work = work,
+	.retire = retire,
+};
+
+static int touch_with(
+    struct touching *t, struct workers *w, size_t *first, struct err *e)
+{
+	unsigned threads = t->s->pace.threads;
+	void *slot = NULL;
+	int rc = 0;
+
+	while (
+	    rc == 0 && *first < t->b->todo && t->s->pace.threads == threads) {
+		rc = workers_get(w, &slot, e);
+		if (rc < 0)
+			break;
+		cut(t, *first, PIECE_TOGETHER, slot);
+		*first += ((const struct piece *)slot)->n;
+		workers_submit(w);
+	}
+	return rc < 0 ? rc : workers_finish(w, e);
+}
+
+/* The same with several threads. */
+static int touch_together(struct touching *t, size_t *first, struct err *e)
+{
+	unsigned threads = t->s->pace.threads;
+	size_t n = (size_t)threads * PIECES_PER_THREAD;
+	struct piece *pieces = calloc(n, sizeof(*pieces));
+	void **slots = calloc(n, sizeof(*slots));
+	struct workers *w = NULL;
+	struct err why = ERR_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; pieces != NULL && slots != NULL && i < n; i++)
+		slots[i] = &pieces[i];
+	if (pieces == NULL || slots == NULL ||
+	    workers_new(&touch_ops, t, threads, slots, n, &w, &why) < 0) {
+		/* One can do it as well. */
+		pace_limit(&t->s->pace, 1);
+	} else {
+		pace_pause(&t->s->pace);
+		rc = touch_with(t, w, first, e);
+		pace_pause(&t->s->pace);
+	}
+	workers_free(w);
+	free(slots);
+	free(pieces);
+	return rc;
+}
+
+int store_fs_touch_batch(struct store *base, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e)
+{
+	struct touching t = {
+		.s = store_fs_of(base),
+		.b = b,
+		.fn = fn,
+		.ctx = ctx,
+		.task = task,
+	};
+	int rc = 0;
+
+	pace_pause(&t.s->pace);
+	while (rc == 0 && first < b->todo) {
+		if (t.s->pace.threads == 1) {
+			rc = touch_alone(&t, &first, e);
+		} else {
+			rc = touch_together(&t, &first, e);
+		}
+	}
+	return rc;
+}
+
+void store_fs_pace(struct store *base, struct store_pace *ret)
+{
+	const struct store_fs *s = store_fs_of(base);
+	const struct pace_piece *total = &s->pace.total;
+
+	*ret = (struct store_pace){
+		.calls = total->calls,
+		.call_ns = total->calls == 0
+		    ? 0
+		    : total->took_ns / (int64_t)total->calls,
+		.threads = pace_mostly(&s->pace),
+		.by_inode = s->by_inode,
+	};
 }

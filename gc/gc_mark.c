@@ -8,6 +8,10 @@
 /* Touches that may fail before no more are tried: the reason is clear. */
 #define FAILURES_MAX 20U
 
+/* Of fewer touches there is nothing to tell. */
+#define PACE_SAID_FROM 65536U
+#define NS_PER_US 1e3
+
 /* The progress is counted in millionths, so that a total that grows takes
  * nothing back. */
 #define WHOLE 1000000U
@@ -164,6 +168,21 @@ static int take_missing(struct gc_run *run, struct err *e)
 	return 0;
 }
 
+/* How the touches were made, and why so. */
+static void say_pace(struct gc_run *run)
+{
+	struct store_pace pace;
+
+	store_pace(run->ds->store, &pace);
+	if (pace.calls < PACE_SAID_FROM)
+		return;
+	task_message(run->task, TASK_NOTE,
+	    "touch: %.1f us a call, %u thread%s%s",
+	    (double)pace.call_ns / NS_PER_US, pace.threads,
+	    pace.threads == 1 ? "" : "s",
+	    pace.by_inode ? ", in order of inodes" : "");
+}
+
 int gc_mark_touch(struct gc_run *run, struct err *e)
 {
 	const struct touch_hooks hooks = {
@@ -194,6 +213,7 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 		run->r.touched = c.touched;
 		run->r.seen_hits = c.hits;
 		run->r.missing_chunks = c.missing;
+		say_pace(run);
 	}
 	if (rc < 0 && run->no_space) {
 		mark_release(&run->mark);

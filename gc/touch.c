@@ -15,9 +15,16 @@ struct touch {
 	struct store *store;
 	struct touch_hooks hooks;
 	struct digest *list; /* NULL: each is touched at once */
+	uint64_t *keys;      /* as many, for the store's order */
 	size_t n;
 	size_t batch;
+	/* What was put into the list, or touched; the tag says in which epoch:
+	 * what is of this one waits, if there is a list. */
 	struct seenset *seen;
+	uint64_t epoch;    /* flushes that are done */
+	uint64_t tied;     /* references to what waits, beside the first */
+	uint64_t flushing; /* digests of the list that is being flushed */
+	uint64_t flushed;  /* of these */
 	bool probed;
 
 	struct digest *canaries;
@@ -50,11 +57,13 @@ int touch_new(struct store *store, uint32_t batch,
 	if (batch != GC_TOUCH_BATCH_OFF) {
 		/* calloc: a small store takes little of it. */
 		t->list = calloc(batch, sizeof(*t->list));
+		t->keys = calloc(batch, sizeof(*t->keys));
 		if (batch < memory)
 			memory = batch;
 	}
 	if (t->canaries == NULL ||
-	    (batch != GC_TOUCH_BATCH_OFF && t->list == NULL)) {
+	    (batch != GC_TOUCH_BATCH_OFF &&
+		(t->list == NULL || t->keys == NULL))) {
 		rc = err_nomem(e);
 		goto out;
 	}
@@ -74,6 +83,7 @@ void touch_free(struct touch *t)
 		return;
 	seenset_free(t->seen);
 	free(t->list);
+	free(t->keys);
 	free(t->canaries);
 	free(t->missing);
 	free(t);
@@ -138,7 +148,6 @@ static int resolve(struct touch *t, const struct digest *d,
 	} else {
 		rc = keep_missing(t, d, e);
 	}
-	seenset_add(t->seen, d);
 	t->counts.resolved++;
 	if (t->hooks.progress != NULL &&
 	    t->counts.resolved % PROGRESS_EVERY == 0)
@@ -146,18 +155,10 @@ static int resolve(struct touch *t, const struct digest *d,
 	return rc;
 }
 
-/*
- * Probe with the first of these that can be probed with, before any of them
- * is touched.
- */
-static int probe(
-    struct touch *t, const struct digest *d, size_t n, struct err *e)
+/* Probe with this one, before it or any other is touched. */
+static int probe(struct touch *t, const struct digest *d, struct err *e)
 {
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < n && !t->probed; i++)
-		rc = t->hooks.first(t->hooks.ctx, &d[i], &t->probed, e);
-	return rc;
+	return t->probed ? 0 : t->hooks.first(t->hooks.ctx, d, &t->probed, e);
 }
 
 /* *why is what the store says of d.  0: go on. */
@@ -180,23 +181,35 @@ static int touch_now(
 	int rc = task_check(task, e);
 
 	if (rc == 0)
-		rc = probe(t, d, 1, e);
+		rc = probe(t, d, e);
 	if (rc < 0)
 		return rc;
 	if (store_touch(t->store, d, &what, &why) < 0)
 		return fail(t, d, &why, e);
+	seenset_add_tagged(t->seen, d, 0);
 	return resolve(t, d, what, e);
+}
+
+/* n references to what was put in this epoch. */
+static void repeat(struct touch *t, uint64_t n, bool waits)
+{
+	t->counts.hits += n;
+	if (waits && t->n > 0) {
+		t->tied += n;
+	} else {
+		t->counts.resolved += n;
+	}
 }
 
 int touch_add(
     struct touch *t, const struct digest *d, struct task *task, struct err *e)
 {
+	uint8_t tag = 0;
 	int rc = 0;
 
 	t->counts.references++;
-	if (seenset_contains(t->seen, d)) {
-		t->counts.hits++;
-		t->counts.resolved++;
+	if (seenset_find(t->seen, d, &tag)) {
+		repeat(t, 1, tag == (uint8_t)t->epoch);
 		return 0;
 	}
 	if (t->list == NULL)
@@ -207,10 +220,22 @@ int touch_add(
 		return rc;
 	t->list[t->n] = *d;
 	t->n++;
+	seenset_add_tagged(t->seen, d, (uint8_t)t->epoch);
 	return 0;
 }
 
-/* How far the store has come with a piece of the list. */
+uint64_t touch_epoch(const struct touch *t)
+{
+	return t->epoch;
+}
+
+void touch_repeat(struct touch *t, uint64_t n, uint64_t epoch)
+{
+	t->counts.references += n;
+	repeat(t, n, epoch == t->epoch);
+}
+
+/* How far the store has come with a batch. */
 struct flush {
 	struct touch *t;
 	size_t done;
@@ -221,8 +246,10 @@ static int on_touched(
     void *ctx, const struct digest *d, enum store_touched what, struct err *e)
 {
 	struct flush *f = ctx;
-	int rc = resolve(f->t, d, what, &f->own);
+	int rc = 0;
 
+	f->t->flushed++;
+	rc = resolve(f->t, d, what, &f->own);
 	if (rc < 0) {
 		*e = f->own;
 		return rc;
@@ -231,28 +258,29 @@ static int on_touched(
 	return 0;
 }
 
-/* Sorted, without duplicates. */
-static int touch_sorted(struct touch *t, const struct digest *d, size_t n,
+static int touch_planned(struct touch *t, const struct store_batch *b,
     struct task *task, struct err *e)
 {
 	size_t first = 0;
-	int rc = probe(t, d, n, e);
+	int rc = 0;
 
-	while (rc == 0 && first < n) {
+	for (size_t i = 0; rc == 0 && i < b->todo && !t->probed; i++)
+		rc = probe(t, store_batch_at(b, i), e);
+	while (rc == 0 && first < b->todo) {
 		struct flush f = { .t = t, .own = ERR_INIT };
 		struct err why = ERR_INIT;
 
 		rc = store_touch_batch(
-		    t->store, d + first, n - first, on_touched, &f, task, &why);
+		    t->store, b, first, on_touched, &f, task, &why);
 		first += f.done;
 		if (rc == 0)
 			break;
-		if (f.own.code != ERR_OK || first == n) {
+		if (f.own.code != ERR_OK || first == b->todo) {
 			*e = why;
 			break;
 		}
-		/* The first one that was not reported is the one. */
-		rc = fail(t, &d[first], &why, e);
+		/* The first one that was not told of is the one. */
+		rc = fail(t, store_batch_at(b, first), &why, e);
 		first++;
 	}
 	return rc;
@@ -260,22 +288,28 @@ static int touch_sorted(struct touch *t, const struct digest *d, size_t n,
 
 int touch_flush(struct touch *t, struct task *task, struct err *e)
 {
-	size_t distinct = 0;
-	size_t duplicates = 0;
+	struct store_batch b = { .d = t->list, .n = t->n, .keys = t->keys };
 	int rc = 0;
 
 	if (t->n == 0)
 		return 0;
-	digest_sort(t->list, t->n);
-	distinct = digest_unique(t->list, t->n);
-	duplicates = t->n - distinct;
-	t->n = 0;
-	rc = touch_sorted(t, t->list, distinct, task, e);
+	rc = store_plan(t->store, &b, task, e);
+	if (rc < 0)
+		return rc;
+	/* What memory had forgotten by then is known again only here. */
+	t->tied += t->n - b.todo;
+	t->counts.hits += t->n - b.todo;
+	t->flushing = b.todo;
+	t->flushed = 0;
+	rc = touch_planned(t, &b, task, e);
 	if (rc < 0)
 		return rc;
 	/* Of one that failed, too: nothing hangs on these any more. */
-	t->counts.hits += duplicates;
-	t->counts.resolved += duplicates;
+	t->counts.resolved += t->tied;
+	t->tied = 0;
+	t->flushing = 0;
+	t->n = 0;
+	t->epoch++;
 	if (t->hooks.progress != NULL)
 		t->hooks.progress(t->hooks.ctx);
 	return 0;
@@ -284,6 +318,10 @@ int touch_flush(struct touch *t, struct task *task, struct err *e)
 void touch_counts(const struct touch *t, struct touch_counts *ret)
 {
 	*ret = t->counts;
+	/* Those that are resolved with another, as many as of the others. */
+	if (t->flushing > 0)
+		ret->resolved += (uint64_t)((double)t->tied *
+		    ((double)t->flushed / (double)t->flushing));
 	ret->waiting = ret->references - ret->resolved;
 }
 

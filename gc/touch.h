@@ -3,15 +3,17 @@
  * touch: the batch of deferred touches.
  *
  * References are put into a list of at most `batch` digests.  When it is full,
- * and at the end, it is sorted, duplicates are dropped, and it is handed to
- * the store, which visits prefix directories in order.  A reference is
- * resolved when its chunk was touched, is known to have been touched in this
- * run, or was found missing; never when it was merely read.
+ * and at the end, the store puts it into the order that suits the disk, drops
+ * duplicates, and touches it.  A reference is resolved when its chunk was
+ * touched, is known to have been touched in this run, or was found missing;
+ * never when it was merely read.  One to a chunk that waits in the list is
+ * resolved with it; while a list is flushed, it is taken that as large a part
+ * of these is resolved as of the others.
  *
  * With batch GC_TOUCH_BATCH_OFF each chunk is touched at once, in the order of
  * the index files, with the same memory of what was touched.
  *
- * Memory: 32 bytes per digest of the batch, and 33 MiB at most.
+ * Memory: 40 bytes per digest of the batch, and 35 MiB at most.
  */
 #ifndef CAIRN_GC_TOUCH_H
 #define CAIRN_GC_TOUCH_H
@@ -75,6 +77,12 @@ void touch_free(struct touch *t); /* NULL is allowed */
  */
 int touch_add(
     struct touch *t, const struct digest *d, struct task *task, struct err *e);
+/*
+ * n more references, to digests that were all put before: the last of them in
+ * this epoch, which touch_epoch told then.
+ */
+void touch_repeat(struct touch *t, uint64_t n, uint64_t epoch);
+uint64_t touch_epoch(const struct touch *t);
 int touch_flush(struct touch *t, struct task *task, struct err *e);
 void touch_counts(const struct touch *t, struct touch_counts *ret);
 

@@ -109,8 +109,12 @@ static int run_batch(
 	struct digest d[2] = { chunk(), storefix_digest(PREFIX, 2) };
 	struct task silent = TASK_SILENT;
 	unsigned n = 0;
-	int rc = store_touch_batch(f->store, d, 2, told, &n, &silent, e);
+	uint64_t keys[2];
+	struct store_batch b = { .d = d, .n = 2, .keys = keys };
+	int rc = store_plan(f->store, &b, &silent, e);
 
+	if (rc == 0)
+		rc = store_touch_batch(f->store, &b, 0, told, &n, &silent, e);
 	if (rc == 0)
 		assert_int_equal(n, scene->after == OLD);
 	return rc;

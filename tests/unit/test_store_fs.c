@@ -9,6 +9,7 @@
 #include "tests/support/storefix.h"
 
 #define PREFIX 0x0a1bU
+#define BATCH_MAX 30
 #define LONG_AGO 1000000000
 
 static const char blob[] = "a blob of more than a header";
@@ -156,6 +157,26 @@ static void test_stat(void **state)
 	assert_int_equal(storefix_atime(f, &d, ""), LONG_AGO);
 }
 
+/* One is touched by its path, many relative to their directory. */
+static void assert_batch_refused(
+    struct storefix *f, const struct digest *d, size_t n, const char *why)
+{
+	struct task silent = TASK_SILENT;
+	struct digest all[BATCH_MAX];
+	uint64_t keys[BATCH_MAX];
+	struct store_batch b = { .d = all, .n = n, .keys = keys };
+
+	for (size_t i = 0; i < n; i++) {
+		all[i] = *d;
+		all[i].b[DIGEST_SIZE - 1] = (uint8_t)i;
+	}
+	assert_ok(store_plan(f->store, &b, &silent, &f->e), &f->e);
+	assert_int_equal(b.todo, n);
+	assert_err(
+	    store_touch_batch(f->store, &b, 0, NULL, NULL, &silent, &f->e),
+	    &f->e, ERR_CORRUPT, why);
+}
+
 /* What every call says of a prefix directory that is none of ours. */
 static void assert_prefix_refused(struct storefix *f, const char *why)
 {
@@ -164,7 +185,6 @@ static void assert_prefix_refused(struct storefix *f, const char *why)
 	enum store_inserted inserted = STORE_NEW;
 	enum store_touched touched = STORE_TOUCHED;
 	struct store_victim v = { .kind = STORE_CHUNK };
-	struct task silent = TASK_SILENT;
 	struct store_entry entry;
 	struct buf raw = BUF_INIT;
 	bool flag = false;
@@ -181,11 +201,8 @@ static void assert_prefix_refused(struct storefix *f, const char *why)
 	    store_open_chunk(f->store, d, &fd, &f->e), &f->e, ERR_CORRUPT, why);
 	assert_err(
 	    store_touch(f->store, d, &touched, &f->e), &f->e, ERR_CORRUPT, why);
-	for (size_t n = 1; n <= 2; n++) {
-		assert_err(store_touch_batch(
-			       f->store, d, n, NULL, NULL, &silent, &f->e),
-		    &f->e, ERR_CORRUPT, why);
-	}
+	assert_batch_refused(f, d, 1, why);
+	assert_batch_refused(f, d, BATCH_MAX, why);
 	assert_err(store_scan(f->store, PREFIX, NULL, NULL, &f->e), &f->e,
 	    ERR_CORRUPT, why);
 	assert_err(store_sweep(f->store, PREFIX, 0, &v, 1, &flag, &f->e), &f->e,

@@ -71,24 +71,27 @@ static int fake_touch(struct store *s, const struct digest *d,
 	return 0;
 }
 
-static int fake_touch_batch(struct store *s, const struct digest *d, size_t n,
-    store_touch_fn fn, void *ctx, struct task *task, struct err *e)
+static int fake_touch_batch(struct store *s, const struct store_batch *b,
+    size_t first, store_touch_fn fn, void *ctx, struct task *task,
+    struct err *e)
 {
 	struct fake *f = (struct fake *)s;
 	int rc = 0;
 
-	if (n > f->largest)
-		f->largest = n;
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	if (b->n > f->largest)
+		f->largest = b->n;
+	for (size_t i = first; rc == 0 && i < b->todo; i++) {
+		const struct digest *d = store_batch_at(b, i);
 		enum store_touched what = STORE_MISSING;
 
-		if (i > 0 && digest_compare(&d[i - 1], &d[i]) >= 0)
+		if (i > 0 &&
+		    digest_prefix(store_batch_at(b, i - 1)) > digest_prefix(d))
 			f->sorted = false;
 		rc = task_check(task, e);
 		if (rc == 0)
-			rc = fake_touch(s, &d[i], &what, e);
+			rc = fake_touch(s, d, &what, e);
 		if (rc == 0)
-			rc = fn(ctx, &d[i], what, e);
+			rc = fn(ctx, d, what, e);
 	}
 	return rc;
 }
@@ -240,6 +243,55 @@ static void each_is_touched_once_where_memory_knows(void **state)
 	assert_int_equal(c.hits, c.references - c.touched);
 	/* It forgets a few, where many fall on one place of its table. */
 	assert_in_range(c.touched, BATCH / 2, BATCH / 2 * 5 / 4);
+	assert_false(f->fell);
+}
+
+/* What equals a neighbour is resolved with it, and when it is. */
+static void a_repetition_is_resolved_with_the_first(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t epoch = 0;
+
+	make(f, BATCH);
+	add_range(f, 0, 10);
+	epoch = touch_epoch(f->t);
+	touch_repeat(f->t, 10, epoch);
+	assert_int_equal(counts(f).references, 20);
+	assert_int_equal(counts(f).resolved, 0);
+	flush(f);
+	assert_int_equal(counts(f).resolved, 20);
+	assert_int_equal(counts(f).hits, 10);
+	assert_int_equal(counts(f).touched, 10);
+	/* Of an earlier epoch: resolved at once, whatever waits. */
+	add_range(f, 10, 1);
+	touch_repeat(f->t, 10, epoch);
+	assert_int_equal(counts(f).resolved, 30);
+	assert_int_equal(counts(f).waiting, 1);
+	touch_repeat(f->t, 5, touch_epoch(f->t));
+	assert_int_equal(counts(f).waiting, 6);
+	assert_true(touch_epoch(f->t) != epoch);
+	touch_free(f->t);
+	f->t = NULL;
+	/* Off: nothing waits. */
+	make(f, GC_TOUCH_BATCH_OFF);
+	touch_repeat(f->t, 7, touch_epoch(f->t));
+	assert_int_equal(counts(f).resolved, 7);
+}
+
+/* One that is met again while it waits is not in the list twice. */
+static void one_that_waits_is_known(void **state)
+{
+	struct fixture *f = *state;
+
+	make(f, BATCH);
+	for (unsigned i = 0; i < 3 * BATCH; i++)
+		assert_ok(add(f, 7), &f->e);
+	assert_int_equal(f->store.calls, 0);
+	assert_int_equal(counts(f).resolved, 0);
+	flush(f);
+	assert_int_equal(f->store.calls, 1);
+	assert_int_equal(counts(f).resolved, 3 * BATCH);
+	assert_int_equal(counts(f).hits, 3 * BATCH - 1);
 }
 
 /* Off: at once, in the order in which they come, each once. */
@@ -421,6 +473,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TOUCH_TEST(waits_until_the_batch_is_full),
 		TOUCH_TEST(each_is_touched_once_where_memory_knows),
+		TOUCH_TEST(a_repetition_is_resolved_with_the_first),
+		TOUCH_TEST(one_that_waits_is_known),
 		TOUCH_TEST(off_touches_at_once),
 		TOUCH_TEST(every_chunk_is_touched_whatever_the_memory),
 		TOUCH_TEST(missing_are_resolved_and_told),

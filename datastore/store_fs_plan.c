@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The order of a batch.
+ *
+ * By prefix: each directory is visited once.  Where inodes lie in one tree
+ * that is copied as it changes (btrfs) directories matter less than inodes:
+ * touched in order of their numbers, each leaf is written once.  Numbers are
+ * told by the directories, in a reading of their own; but in a store that has
+ * not aged the order in which references are met is that of inodes, and a
+ * small sample tells.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/bytes.h"
+#include "datastore/base/sysio.h"
+#include "datastore/store_fs_internal.h"
+
+/* Below this the order does not matter. */
+#define SORT_FROM 1024U
+
+/* Chunks of a sample, and how many of 16 must follow their neighbour. */
+#define SAMPLE 128U
+#define RISING_OF_16 15U
+
+/* Which bytes of a digest choose its place: the first two are all alike. */
+#define HASH_AT 2
+
+/* Chunks of a prefix whose inodes are asked for; more stay as they are. */
+#define GROUP_MAX 65536U
+
+/* The keys of one prefix, to be found by their digests. */
+struct lookup {
+	struct store_fs *s;
+	const struct store_batch *b;
+	unsigned prefix;
+	uint64_t *keys;
+	size_t n;
+	uint32_t *table; /* number in keys + 1; 0: none */
+	size_t cap;      /* a power of two */
+	size_t room;     /* of table */
+};
+
+static size_t place_of(const struct lookup *l, const struct digest *d)
+{
+	return (size_t)(bytes_get_le64(d->b + HASH_AT) & (l->cap - 1));
+}
+
+static int fill_table(struct lookup *l, struct err *e)
+{
+	l->cap = 16;
+	while (l->cap < 2 * l->n)
+		l->cap *= 2;
+	if (l->cap > l->room) {
+		uint32_t *p = reallocarray(l->table, l->cap, sizeof(*l->table));
+
+		if (p == NULL)
+			return err_nomem(e);
+		l->table = p;
+		l->room = l->cap;
+	}
+	memset(l->table, 0, l->cap * sizeof(*l->table));
+	for (size_t i = 0; i < l->n; i++) {
+		size_t at = place_of(l, &l->b->d[touchorder_index(l->keys[i])]);
+
+		while (l->table[at] != 0)
+			at = (at + 1) & (l->cap - 1);
+		l->table[at] = (uint32_t)i + 1;
+	}
+	return 0;
+}
+
+/* An entry of the directory: if it is a chunk of the batch, rank it. */
+static void note_inode(struct lookup *l, const char *name, uint64_t inode)
+{
+	struct digest d;
+	size_t at = 0;
+
+	if (store_name_kind(name, l->prefix, &d) != STORE_CHUNK)
+		return;
+	for (at = place_of(l, &d); l->table[at] != 0;
+	     at = (at + 1) & (l->cap - 1)) {
+		uint64_t *key = &l->keys[l->table[at] - 1];
+		size_t index = touchorder_index(*key);
+
+		if (digest_equal(&l->b->d[index], &d)) {
+			*key =
+			    touchorder_key(inode & TOUCHORDER_RANK_MAX, index);
+			return;
+		}
+	}
+}
+
+/* Rank the chunks of one prefix; those that are not there come first. */
+static int rank_prefix(struct lookup *l, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+	struct dirent *entry = NULL;
+	DIR *dir = NULL;
+	int fd = -1;
+	int rc = l->n > GROUP_MAX ? 0 : fill_table(l, e);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < l->n; i++)
+		l->keys[i] = touchorder_key(0, touchorder_index(l->keys[i]));
+	/* If it can not be read, touching will say why. */
+	if (l->n > GROUP_MAX ||
+	    store_fs_open_prefix(l->s, l->prefix, false, &fd, &ignored) < 0 ||
+	    fd < 0)
+		return 0;
+	dir = sysio_fdopendir(fd);
+	if (dir == NULL) {
+		file_close(&fd);
+		return 0;
+	}
+	do {
+		entry = sysio_readdir(dir);
+		if (entry != NULL)
+			note_inode(l, entry->d_name, entry->d_ino);
+	} while (entry != NULL);
+	(void)sysio_closedir(dir);
+	return 0;
+}
+
+/* Keys by prefix become keys by inode. */
+static int rank_all(
+    struct store_fs *s, struct store_batch *b, struct task *task, struct err *e)
+{
+	struct lookup l = { .s = s, .b = b };
+	size_t end = 0;
+	int rc = 0;
+
+	for (size_t first = 0; rc == 0 && first < b->todo; first = end) {
+		l.prefix = (unsigned)touchorder_rank(b->keys[first]);
+		end = first + 1;
+		while (
+		    end < b->todo && touchorder_rank(b->keys[end]) == l.prefix)
+			end++;
+		l.keys = b->keys + first;
+		l.n = end - first;
+		rc = task_check(task, e);
+		if (rc == 0)
+			rc = rank_prefix(&l, e);
+	}
+	free(l.table);
+	if (rc == 0)
+		touchorder_sort(b->keys, b->todo);
+	return rc;
+}
+
+/* 0: unknown. */
+static uint64_t inode_of(struct store_fs *s, const struct digest *d)
+{
+	char rel[STORE_CHUNK_PATH_SIZE];
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+
+	store_chunk_path(d, rel);
+	if (file_stat_at(s->chunks_fd, rel, &st, &found, rel, &ignored) < 0 ||
+	    !found)
+		return 0;
+	return st.stx_ino;
+}
+
+/* Were the chunks made in the order in which they were met? */
+static bool is_rising(struct store_fs *s, const struct store_batch *b)
+{
+	uint64_t before = 0;
+	unsigned rising = 0;
+
+	for (size_t i = 0; i < SAMPLE; i++) {
+		uint64_t inode = inode_of(s, &b->d[b->n / SAMPLE * i]);
+
+		rising += inode > before;
+		before = inode;
+	}
+	return rising * 16 >= SAMPLE * RISING_OF_16;
+}
+
+int store_fs_plan(
+    struct store *base, struct store_batch *b, struct task *task, struct err *e)
+{
+	struct store_fs *s = store_fs_of(base);
+	int rc = task_check(task, e);
+
+	if (rc < 0)
+		return rc;
+	b->todo = touchorder_by_prefix(b->d, b->n, b->keys);
+	if (!s->by_inode || b->todo < SORT_FROM)
+		return 0;
+	if (!is_rising(s, b))
+		return rank_all(s, b, task, e);
+	for (size_t i = 0; i < b->todo; i++)
+		b->keys[i] = touchorder_key(0, touchorder_index(b->keys[i]));
+	touchorder_sort(b->keys, b->todo);
+	return 0;
+}

@@ -1,0 +1,209 @@
+#!/bin/bash
+# bench_gc.sh [clean]: mark and sweep of garbage collection, in stores on
+# loop-mounted file systems, variants interleaved.  Needs root and cgroup v1.
+#
+# A store: CHUNKS chunks of 1 KiB, 20 index files that share 80 to 95 %, mkfs
+# as it comes on a sparse image of 1 TB, in two series: fresh (new chunks stand
+# in the indexes as they were made) and aged (in any order).  Variants of a
+# mark: ref (ref_touch), off, and batches.  Every run is a line of RESULTS
+# (tab-separated); what is there is not run again: kill it and go on as you
+# like.  Images stay for the next time; `clean` removes them.
+#
+#   BENCH_CHUNKS=1000000 BENCH_THROTTLED=300000   chunks of a store
+#   BENCH_FS="ext4 xfs btrfs"  BENCH_ROWS="hot cold throttled sweep batches"
+#   BENCH_PAIRS=10 BENCH_COLD_PAIRS=3             rounds
+#   BENCH_DIR=/var/tmp/cairn-bench-gc             images and RESULTS
+#   BENCH_COLD=drop|remount                       how caches are emptied
+#   BUILD=build/release
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "$0")/../.." && pwd)
+build=${BUILD:-$here/build/release}
+chunks=${BENCH_CHUNKS:-1000000}
+throttled=${BENCH_THROTTLED:-300000}
+systems=${BENCH_FS:-ext4 xfs btrfs}
+rows=${BENCH_ROWS:-hot cold throttled sweep batches}
+pairs=${BENCH_PAIRS:-10}
+cold_pairs=${BENCH_COLD_PAIRS:-3}
+dir=${BENCH_DIR:-/var/tmp/cairn-bench-gc}
+cold=${BENCH_COLD:-drop}
+results=${RESULTS:-$dir/results.tsv}
+mnt=$dir/mnt
+group=cairn-bench-gc
+loop=
+
+if [ "${1-}" = clean ]; then
+	rm -rf "$dir"
+	exit 0
+fi
+mkdir -p "$mnt"
+touch "$results"
+
+leave() {
+	mountpoint -q "$mnt" && umount "$mnt"
+	[ -z "$loop" ] || losetup -d "$loop"
+	loop=
+	rmdir "/sys/fs/cgroup/memory/$group" "/sys/fs/cgroup/blkio/$group" 2>/dev/null || true
+}
+trap leave EXIT
+
+attach() { # IMAGE
+	loop=$(losetup --find --show --direct-io=on "$1")
+	mount "$loop" "$mnt"
+}
+
+# The store of this file system and size, made where it is missing.
+enter() { # FS CHUNKS
+	local image=$dir/$1-$2.img series
+	leave
+	if [ ! -f "$image" ]; then
+		rm -f "$image.new"
+		truncate -s 1T "$image.new"
+		"mkfs.$1" "$image.new" >/dev/null 2>&1
+		attach "$image.new"
+		"$build/cairn" -q init "$mnt/store"
+		"$build/bench_gcgen" chunks "$mnt/store/.chunks" "$2"
+		for series in fresh aged; do
+			"$build/bench_gcgen" index "$mnt/$series" "$2" "$series"
+		done
+		sync -f "$mnt"
+		leave
+		mv "$image.new" "$image"
+	fi
+	attach "$image"
+}
+
+use_series() { # SERIES
+	local current
+	current=$(cat "$mnt/current" 2>/dev/null || true)
+	[ "$current" != "$1" ] || return 0
+	[ -z "$current" ] || mv "$mnt/store/vm" "$mnt/store/host" "$mnt/$current/"
+	mv "$mnt/$1/vm" "$mnt/$1/host" "$mnt/store/"
+	echo "$1" >"$mnt/current"
+}
+
+empty_caches() {
+	sync -f "$mnt"
+	if [ "$cold" = remount ]; then
+		umount "$mnt"
+		mount "$loop" "$mnt"
+	else
+		echo 3 >/proc/sys/vm/drop_caches
+	fi
+}
+
+make_group() {
+	mkdir -p "/sys/fs/cgroup/memory/$group" "/sys/fs/cgroup/blkio/$group"
+	echo $((256 << 20)) >"/sys/fs/cgroup/memory/$group/memory.limit_in_bytes"
+	echo "$(lsblk -dno MAJ:MIN "$loop" | tr -d ' ') 10000" \
+		>"/sys/fs/cgroup/blkio/$group/blkio.throttle.read_iops_device"
+}
+
+# What a variant runs, as an array.
+command_of() { # VARIANT
+	case $1 in
+	ref) run=("$build/ref_touch" "$mnt/store") ;;
+	sweep) run=("$build/bench_gcrun" sweep "$mnt/store") ;;
+	refsweep) run=("$build/bench_gcrun" refsweep "$mnt/store") ;;
+	batch) run=("$build/bench_gcrun" mark "$mnt/store" 1048576) ;;
+	*) run=("$build/bench_gcrun" mark "$mnt/store" "$1") ;;
+	esac
+}
+
+device() { awk '{print $1, $3, $7}' "/sys/block/${loop#/dev/}/stat"; }
+
+# One run, one line: row fs series variant round seconds cpu kib reads
+# sectors-read sectors-written calls note
+measure() { # ROW FS SERIES VARIANT ROUND
+	local key before after end out run enter=() note
+	key=$(printf '%s\t%s\t%s\t%s\t%s' "$@")
+	! grep -qF "$key	" "$results" || return 0
+	command_of "$4"
+	case $1 in
+	cold | coldsweep | batches) empty_caches ;;
+	throttled)
+		empty_caches
+		make_group
+		# shellcheck disable=SC2016
+		enter=(bash -c 'echo $$ >"$0"; echo $$ >"$1"; shift; exec "$@"'
+			"/sys/fs/cgroup/memory/$group/cgroup.procs"
+			"/sys/fs/cgroup/blkio/$group/cgroup.procs")
+		;;
+	*) sync -f "$mnt" ;;
+	esac
+	before=$(device)
+	out=$("${enter[@]}" "${run[@]}" 2>"$dir/note") || {
+		cat "$dir/note" >&2
+		exit 1
+	}
+	after=$(device)
+	sync -f "$mnt"
+	end=$(device)
+	note=$(grep -o 'touch: .*' "$dir/note" | head -n 1 || true)
+	[ "$4" != ref ] || out=$(awk '{print $1, $1, 0, "utimensat=" $3}' <<<"$out")
+	awk -v key="$key" -v b="$before" -v a="$after" -v e="$end" -v note="$note" '{
+		split(b, x); split(a, y); split(e, z); OFS = "\t"
+		calls = $4; for (i = 5; i <= NF; i++) calls = calls " " $i
+		print key, $1, $2, $3, y[1] - x[1], y[2] - x[2], z[3] - x[3], calls, note
+	}' <<<"$out" | tee -a "$results"
+}
+
+interleave() { # ROW FS SERIES ROUNDS VARIANT...
+	local row=$1 fs=$2 series=$3 rounds=$4 i variant
+	shift 4
+	use_series "$series"
+	for ((i = 1; i <= rounds; i++)); do
+		for variant; do
+			measure "$row" "$fs" "$series" "$variant" "$i"
+		done
+	done
+}
+
+# Is there nothing left to run of these?  Then the store is not needed.
+is_done() { # ROW FS ROUNDS VARIANTS
+	[ "$(awk -F '\t' -v r="$1" -v f="$2" '$1 == r && $2 == f' "$results" | wc -l)" -ge $(($3 * $4)) ]
+}
+
+want() { [[ " $rows " == *" $1 "* ]]; }
+
+for fs in $systems; do
+	if want hot && ! is_done hot "$fs" $((2 * pairs)) 3; then
+		enter "$fs" "$chunks"
+		for series in fresh aged; do
+			use_series "$series"
+			"$build/ref_touch" "$mnt/store" >/dev/null # warm
+			interleave hot "$fs" "$series" "$pairs" ref off batch
+		done
+	fi
+	if want sweep && ! is_done hotsweep "$fs" "$pairs" 2; then
+		enter "$fs" "$chunks"
+		"$build/bench_gcrun" refsweep "$mnt/store" >/dev/null 2>&1
+		interleave hotsweep "$fs" aged "$pairs" refsweep sweep
+	fi
+	if want sweep && ! is_done coldsweep "$fs" "$cold_pairs" 2; then
+		enter "$fs" "$chunks"
+		interleave coldsweep "$fs" aged "$cold_pairs" refsweep sweep
+	fi
+	if want cold && ! is_done cold "$fs" $((2 * cold_pairs)) 3; then
+		enter "$fs" "$chunks"
+		for series in fresh aged; do
+			interleave cold "$fs" "$series" "$cold_pairs" ref off batch
+		done
+	fi
+	if want batches && ! is_done batches "$fs" 1 5; then
+		enter "$fs" "$chunks"
+		interleave batches "$fs" aged 1 1024 65536 262144 1048576 off
+	fi
+	if want throttled && ! is_done throttled "$fs" $((2 * cold_pairs)) 3; then
+		enter "$fs" "$throttled"
+		for series in fresh aged; do
+			interleave throttled "$fs" "$series" "$cold_pairs" ref off batch
+		done
+	fi
+	if want throttled && ! grep -q "^floor	$fs	" "$results"; then
+		enter "$fs" "$throttled"
+		printf 'floor\t%s\t%s\n' "$fs" "$("$build/bench_gcgen" floor "$mnt/store/.chunks")" >>"$results"
+	fi
+done
+leave
+"$here/tests/bench/bench_gc_table.sh" "$results"
