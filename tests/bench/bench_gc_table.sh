@@ -46,10 +46,11 @@ ratio() {
 
 printf '\nratios, median of pairs (least..most)\n'
 # row, series, variant, against, field, what, targets ext4 xfs btrfs
-while read -r row series variant against field what ext4 xfs btrfs; do
+while read -r row series variant against field what targets; do
 	for fs in ext4 xfs btrfs; do
 		printf '%-34s %-6s %-6s %-22s want %s\n' "$what" "$fs" "$series" \
-			"$(ratio "$row" "$fs" "$series" "$variant" "$against" "$field")" "${!fs}"
+			"$(ratio "$row" "$fs" "$series" "$variant" "$against" "$field")" "${targets%% *}"
+		targets=${targets#* }
 	done
 done <<'TARGETS'
 hot fresh batch ref 6 mark,hot <=1.00 <=1.00 <=1.00
