@@ -15,6 +15,7 @@
 #include "cli/exit.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "cli/restore_tree.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
@@ -26,12 +27,6 @@
 #define SHOWN 512 /* of the target, in messages */
 #define TMP_NAME_SIZE 40
 
-enum overwrite {
-	OVERWRITE_NEVER,
-	OVERWRITE_CHANGED,
-	OVERWRITE_ALWAYS,
-};
-
 /* Where it goes. */
 struct target {
 	int dir_fd;       /* of the file; -1 for a device */
@@ -41,20 +36,20 @@ struct target {
 	char *path_memory;
 	bool exists;
 	bool device;
-	enum overwrite overwrite;
+	enum tree_overwrite overwrite;
 };
 
 static int parse_overwrite(
-    const struct invocation *inv, enum overwrite *ret, struct err *e)
+    const struct invocation *inv, enum tree_overwrite *ret, struct err *e)
 {
 	const char *s = invocation_value(inv, "overwrite");
 
 	if (s == NULL || strcmp(s, "never") == 0)
-		*ret = OVERWRITE_NEVER;
+		*ret = TREE_OVERWRITE_NEVER;
 	else if (strcmp(s, "changed") == 0)
-		*ret = OVERWRITE_CHANGED;
+		*ret = TREE_OVERWRITE_CHANGED;
 	else if (strcmp(s, "always") == 0)
-		*ret = OVERWRITE_ALWAYS;
+		*ret = TREE_OVERWRITE_ALWAYS;
 	else
 		return cmd_bad_value(
 		    "overwrite", s, "never, changed or always", e);
@@ -126,24 +121,26 @@ static int open_parent(struct target *t, struct err *e)
 		    "'%s' is a directory, want a file's name", t->shown);
 	/* A link, FIFO or socket is replaced, never written through. */
 	if ((st.stx_mode & S_IFMT) != S_IFREG &&
-	    t->overwrite == OVERWRITE_CHANGED)
-		t->overwrite = OVERWRITE_ALWAYS;
+	    t->overwrite == TREE_OVERWRITE_CHANGED)
+		t->overwrite = TREE_OVERWRITE_ALWAYS;
 	return 0;
 }
 
 static int target_open(struct target *t, const struct invocation *inv,
-    const char *archive, struct err *e)
+    const struct datastore *ds, struct err *e)
 {
-	int rc = parse_overwrite(inv, &t->overwrite, e);
+	const char *archive = inv->args[1];
+	int rc = 0;
 
 	t->dir_fd = -1;
 	t->word = inv->args[2];
 	(void)text_name(t->shown, sizeof(t->shown), t->word);
-	if (rc == 0)
-		rc = resolve_path(t, archive, e);
-	if (rc == 0 && !t->device)
-		rc = open_parent(t, e);
-	return rc;
+	rc = resolve_path(t, archive, e);
+	if (rc < 0 || t->device)
+		return rc;
+	rc = open_parent(t, e);
+	return rc < 0 ? rc
+		      : restore_tree_refuse_store(ds, t->dir_fd, t->shown, e);
 }
 
 static void target_release(struct target *t)
@@ -169,7 +166,7 @@ static int to_device(struct app *app, struct opened *o, struct target *t,
 	int fd = -1;
 	int rc = 0;
 
-	if (t->overwrite != OVERWRITE_ALWAYS)
+	if (t->overwrite != TREE_OVERWRITE_ALWAYS)
 		return err_set(e, ERR_INVALID,
 		    "'%s' is a block device; it is written only with "
 		    "--overwrite=always",
@@ -254,7 +251,7 @@ static int make_private(const struct target *t, char name[TMP_NAME_SIZE],
 static int give_name(const struct target *t, const char *tmp, struct err *e)
 {
 	unsigned flags =
-	    t->overwrite == OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
+	    t->overwrite == TREE_OVERWRITE_ALWAYS ? 0 : RENAME_NOREPLACE;
 	struct err ignored = ERR_INIT; /* a second name does no harm */
 
 	if (sysio_renameat2(t->dir_fd, tmp, t->dir_fd, t->name, flags) == 0)
@@ -312,38 +309,51 @@ static int print_result(const struct app *app, const struct opened *o,
 	    text_size(size, r->bytes), text_size(written, r->bytes_written));
 }
 
-int cmd_restore(struct app *app, const struct invocation *inv, struct err *e)
+static int restore_stream(struct app *app, const struct invocation *inv,
+    struct opened *o, enum tree_overwrite overwrite, struct err *e)
 {
-	struct target t = { .dir_fd = -1 };
+	struct target t = { .dir_fd = -1, .overwrite = overwrite };
 	struct archive_result result = { .bytes = 0 };
-	struct opened o = OPENED_INIT;
 	bool skipped = false;
-	int rc = opened_snapshot(app, inv->args[0], &o, e);
+	int rc = opened_archive(o, inv->args[1], e);
 
 	if (rc == 0)
-		rc = opened_archive(&o, inv->args[1], e);
-	if (rc == 0)
-		rc = target_open(&t, inv, inv->args[1], e);
+		rc = target_open(&t, inv, o->ds, e);
 	if (rc < 0)
 		goto out;
-	skipped = !t.device && t.exists && t.overwrite == OVERWRITE_NEVER;
+	skipped = !t.device && t.exists && t.overwrite == TREE_OVERWRITE_NEVER;
 	if (skipped)
 		task_message(&app->task, TASK_WARNING,
 		    "'%s' exists and was left alone; --overwrite=changed or "
 		    "always writes it",
 		    t.shown);
 	else if (t.device)
-		rc = to_device(app, &o, &t, &result, e);
-	else if (t.exists && t.overwrite == OVERWRITE_CHANGED)
-		rc = to_existing(app, &o, &t, &result, e);
+		rc = to_device(app, o, &t, &result, e);
+	else if (t.exists && t.overwrite == TREE_OVERWRITE_CHANGED)
+		rc = to_existing(app, o, &t, &result, e);
 	else
-		rc = to_new(app, &o, &t, &result, e);
+		rc = to_new(app, o, &t, &result, e);
 	if (rc == 0 && !skipped)
-		rc = print_result(app, &o, &t, &result, e);
+		rc = print_result(app, o, &t, &result, e);
 out:
 	target_release(&t);
-	opened_release(&o);
 	if (rc < 0)
 		return rc;
 	return skipped ? EXIT_INCOMPLETE : EXIT_DONE;
+}
+
+int cmd_restore(struct app *app, const struct invocation *inv, struct err *e)
+{
+	enum tree_overwrite overwrite = TREE_OVERWRITE_NEVER;
+	struct opened o = OPENED_INIT;
+	int rc = parse_overwrite(inv, &overwrite, e);
+
+	if (rc == 0)
+		rc = opened_snapshot(app, inv->args[0], &o, e);
+	if (rc == 0 && restore_tree_is_meant(inv))
+		rc = restore_tree(app, inv, &o, overwrite, e);
+	else if (rc == 0)
+		rc = restore_stream(app, inv, &o, overwrite, e);
+	opened_release(&o);
+	return rc;
 }

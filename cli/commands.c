@@ -84,6 +84,8 @@ static const struct command_option diff_options[] = { NULL_OPTION };
 static const struct command_option restore_options[] = {
 	{ "overwrite", 0, "never|changed|always", false,
 	    "what to do with a target that exists (default: never)" },
+	{ "numeric-owner", 0, NULL, false,
+	    "owners by their numbers, not by their names" },
 };
 
 static const struct command_option protect_none[1];
@@ -174,16 +176,22 @@ const struct command commands[] = {
 	    "file of a\nNAME.tree or NAME.tar; its digest is compared at the "
 	    "end. Exit code 4: it is\ndamaged.",
 	    NO_OPTIONS, 2, 3, cmd_cat, true },
-	{ "restore", "SNAPSHOT ARCHIVE TARGET",
-	    "write an archive to a file "
-	    "or device",
-	    "TARGET is a file's name, a directory (the file is then named "
-	    "ARCHIVE) or a\nblock device. A file gets its name when it is "
-	    "whole, and is for its owner\nonly. An existing target is left "
-	    "alone (exit code 3) unless --overwrite says\nchanged (write, in "
-	    "place, only what differs) or always. A block device must\nbe "
-	    "large enough and is written only with always.",
-	    OPTIONS(restore_options), 3, 3, cmd_restore, true },
+	{ "restore", "SNAPSHOT ARCHIVE TARGET [PATH...]",
+	    "give an archive, or files of one, back",
+	    "A tree (NAME.tree), or each PATH of a tree or tar with what is "
+	    "below it, goes\nto the directory TARGET, which is made if it is "
+	    "missing, with owners, modes,\ntimes and all else that this user "
+	    "may set. Files that exist are left alone\n(exit code 3) unless "
+	    "--overwrite says changed (replace those whose size, time\nor kind "
+	    "differ) or always. What is damaged is named and left out.\n"
+	    "Any other archive is written as one file: TARGET is the file's "
+	    "name, a\ndirectory (the file is then named ARCHIVE) or a block "
+	    "device. A file gets its\nname when it is whole, and is for its "
+	    "owner only. An existing one is left\nalone (exit code 3) unless "
+	    "--overwrite says changed (write, in place, only what\ndiffers) or "
+	    "always. A block device must be large enough and is written only\n"
+	    "with always.",
+	    OPTIONS(restore_options), 3, COMMAND_ARGS_ANY, cmd_restore, true },
 	{ "forget", "SNAPSHOT...", "remove snapshots",
 	    "Space comes back with the next 'cairn gc'. A protected snapshot, "
 	    "or one that\nanybody reads, is refused.",

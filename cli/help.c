@@ -87,6 +87,19 @@ static int print_overview(struct err *e)
 	return rc;
 }
 
+/* Between the options and the arguments: those that do not fit into the
+ * line stand on one of their own. */
+static const char *usage_gap(const struct command *c)
+{
+	static const char begin[] = "usage: cairn [GLOBAL OPTIONS]  [OPTIONS] ";
+
+	if (c->args[0] == '\0')
+		return "";
+	return sizeof(begin) - 1 + strlen(c->name) + strlen(c->args) > WIDTH
+	    ? "\n       "
+	    : " ";
+}
+
 int command_print_help(const struct command *command, struct err *e)
 {
 	int rc = 0;
@@ -95,8 +108,7 @@ int command_print_help(const struct command *command, struct err *e)
 		return print_overview(e);
 	rc = output_text(e, "usage: cairn [GLOBAL OPTIONS] %s%s%s%s\n\n%s\n",
 	    command->name, command->options_n > 0 ? " [OPTIONS]" : "",
-	    command->args[0] != '\0' ? " " : "", command->args,
-	    command->summary);
+	    usage_gap(command), command->args, command->summary);
 	if (rc == 0 && command->help[0] != '\0')
 		rc = output_text(e, "\n%s\n", command->help);
 	if (rc == 0)

@@ -228,6 +228,32 @@ enum backup_file_kind archive_kind(const struct archive *a)
 	return a->kind;
 }
 
+const char *archive_shown(const struct archive *a)
+{
+	return a->shown;
+}
+
+const char *archive_filename(const struct archive *a)
+{
+	return a->filename;
+}
+
+struct datastore *archive_datastore(const struct archive *a)
+{
+	return a->ds;
+}
+
+struct idx *archive_idx(struct archive *a)
+{
+	return a->idx;
+}
+
+void archive_plan_chunks(const struct archive *a, unsigned cpus,
+    unsigned *ret_threads, size_t *ret_slots)
+{
+	archive_plan(a->longest, cpus, ret_threads, ret_slots);
+}
+
 int archive_check(struct archive *a, struct task *task, struct err *e)
 {
 	struct idx_entry *entries = NULL;

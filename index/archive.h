@@ -10,6 +10,7 @@
 #define CAIRN_INDEX_ARCHIVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "datastore/backupid.h"
@@ -45,6 +46,20 @@ void archive_close(struct archive *a); /* NULL is allowed */
 
 uint64_t archive_size(const struct archive *a); /* of the stream */
 enum backup_file_kind archive_kind(const struct archive *a);
+
+/* For messages: its path below the datastore; and its name in the snapshot. */
+const char *archive_shown(const struct archive *a);
+const char *archive_filename(const struct archive *a);
+
+/*
+ * For who reads its chunks himself, with archive_load_chunk: the datastore,
+ * the index (NULL: it has none), both borrowed, and, once it was checked, how
+ * many threads (at most `cpus`) and slots of one chunk there is memory for.
+ */
+struct datastore *archive_datastore(const struct archive *a);
+struct idx *archive_idx(struct archive *a);
+void archive_plan_chunks(const struct archive *a, unsigned cpus,
+    unsigned *ret_threads, size_t *ret_slots);
 
 /*
  * Read its index whole, once: a wrong checksum is known before the target is

@@ -2,12 +2,23 @@
 /*
  * tree_restore: a tree archive, or paths of it, back into a directory.
  *
+ * A file appears under its name whole, with all its metadata, or not at all;
+ * what it replaces is there until then.  Who is killed leaves directories
+ * that are for their owner only, and, on file systems without nameless files
+ * (O_TMPFILE: NFS and others), files named ".cairn-restore." and 16 hex
+ * digits, which nobody needs; who is stopped leaves none.  When it returns 0,
+ * all of it is on disk.
+ *
  * Never writes through a symbolic link and never outside the target, whatever
  * the catalog says: every step is relative to an open directory, O_NOFOLLOW;
  * what is in the way is replaced, not followed.  Contents come in the order
  * of the stream, each chunk read once, by several threads; SHA-256 of every
- * file is checked.  Directories get their metadata last.  Damage does not end
- * it: each file that is hurt is named and counted.
+ * file is checked before it gets its name.  Directories get their metadata
+ * last.  Damage does not end it: each file that is hurt is named and counted.
+ *
+ * Memory: at most 200 MiB, and the catalog's, however many entries there are;
+ * what has to be remembered of them goes to files without a name in $TMPDIR,
+ * or /var/tmp: 200 to 500 bytes an entry.
  */
 #ifndef CAIRN_INDEX_TREE_RESTORE_H
 #define CAIRN_INDEX_TREE_RESTORE_H
@@ -20,6 +31,7 @@
 #include "datastore/base/task.h"
 #include "index/archive.h"
 #include "index/catalog.h"
+#include "index/tree_restore_meta.h"
 
 enum tree_overwrite {
 	TREE_OVERWRITE_NEVER,   /* what exists stays, said and counted */
@@ -37,20 +49,27 @@ struct tree_restore_opts {
 };
 
 struct tree_restore_result {
-	uint64_t entries;
+	uint64_t entries; /* made */
 	uint64_t bytes;   /* of file contents written */
 	uint64_t skipped; /* existed, and stayed as they are */
 	uint64_t equal;   /* OVERWRITE_CHANGED: were so already */
-	uint64_t failed;  /* could not be made; each was named */
-	uint64_t
-	    damaged; /* content missing or bad, or unreadable when pushed */
-	uint64_t
-	    metadata_failed; /* owner, xattr, flags that could not be set */
+	uint64_t failed;  /* could not be made */
+	/* Content missing or bad, or unreadable when pushed; each was named.
+	 * Of those that are skipped or failed, the first hundred were. */
+	uint64_t damaged;
+	/* Of these, owner, flags... could not be set; the first was named. */
+	uint64_t metadata_failed;
+	uint64_t missed[RESTORE_MISS_KINDS];
 };
 
 /*
- * content: the archive's stream; targetfd: the directory.  A path that is not
- * there is ERR_NOTFOUND before anything is written.
+ * content: the archive's stream; targetfd: the directory, open for reading.
+ * `shown` names it, as text.  A path that is not there is ERR_NOTFOUND before
+ * anything is written.  Paths come back below the target as they lie below
+ * the root; directories that lead there are made if they are missing, with
+ * their metadata.  An error only for what ends everything: no space, no
+ * memory, told to stop, an index or catalog that can not be read; of a
+ * catalog that breaks off, what it says before that was restored.
  */
 int tree_restore(struct catalog *c, struct archive *content, int targetfd,
     const char *shown, const struct tree_restore_opts *opts, struct task *task,

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+#include "index/tree_restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "datastore/base/file.h"
+#include "datastore/base/sysio.h"
+#include "datastore/base/text.h"
+#include "index/tree_restore_internal.h"
+
+#define DIRS_OPEN_MAX 256U
+#define DIRS_OPEN_MIN 8U
+#define FDS_OTHERS 64U /* the datastore, workers, files in the making */
+
+#define SHOWN 400 /* of a path in a message: both its ends */
+
+/* -- What is said. -- */
+
+bool restore_is_fatal(const struct err *e)
+{
+	static const int errors[] = { ENOSPC, EDQUOT, EMFILE, ENFILE };
+
+	if (e->code == ERR_NOMEM || e->code == ERR_CANCELLED)
+		return true;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (err_is_sys(e, errors[i]))
+			return true;
+	}
+	return false;
+}
+
+/* As a person would type it, but one line, and not longer than a message. */
+static int show(struct restore *r, uint64_t dir, const char *name,
+    struct buf *out, struct err *e)
+{
+	struct buf raw = BUF_INIT;
+	int rc = restore_dirs_path(r->dirs, dir, name, &raw, e);
+
+	if (rc == 0)
+		rc = buf_append_str(out, r->shown, e);
+	if (rc == 0 && raw.len > 0 &&
+	    (out->len == 0 || out->data[out->len - 1] != '/'))
+		rc = buf_append_str(out, "/", e);
+	if (rc == 0)
+		rc = text_append_name(out, raw.data, raw.len, e);
+	if (rc == 0 && out->len > SHOWN) {
+		size_t half = (SHOWN - 3) / 2;
+
+		memcpy(out->data + half, "...", 3);
+		memmove(
+		    out->data + half + 3, out->data + out->len - half, half);
+		out->len = 2 * half + 3;
+	}
+	buf_release(&raw);
+	return rc;
+}
+
+static int warn(struct restore *r, uint64_t dir, const char *name,
+    const char *text, struct err *e)
+{
+	struct buf path = BUF_INIT;
+	const char *shown = NULL;
+	int rc = show(r, dir, name, &path, e);
+
+	if (rc == 0) {
+		shown = buf_cstr(&path, e);
+		rc = shown == NULL ? e->code : 0;
+	}
+	if (rc == 0)
+		task_message(r->task, TASK_WARNING, "'%s': %s", shown, text);
+	buf_release(&path);
+	return rc;
+}
+
+int restore_tell(struct restore *r, enum restore_told kind, uint64_t dir,
+    const char *name, const char *text, struct err *e)
+{
+	uint64_t n = r->told[kind]++;
+
+	switch (kind) {
+	case RESTORE_TOLD_SKIPPED:
+		r->result.skipped++;
+		break;
+	case RESTORE_TOLD_FAILED:
+		r->result.failed++;
+		break;
+	case RESTORE_TOLD_DAMAGED:
+	case RESTORE_TOLD_KINDS:
+		r->result.damaged++;
+		return warn(r, dir, name, text, e);
+	}
+	if (n == RESTORE_TOLD_MAX)
+		task_message(r->task, TASK_WARNING,
+		    "more that %s: they are only counted",
+		    kind == RESTORE_TOLD_SKIPPED ? "exist"
+						 : "could not be made");
+	return n < RESTORE_TOLD_MAX ? warn(r, dir, name, text, e) : 0;
+}
+
+int restore_failed(
+    struct restore *r, uint64_t dir, const char *name, int rc, struct err *e)
+{
+	struct err why = *e;
+
+	if (restore_is_fatal(e)) {
+		struct buf path = BUF_INIT;
+
+		if (show(r, dir, name, &path, &why) == 0)
+			err_prefix(e, "'%.*s'", (int)path.len,
+			    (const char *)path.data);
+		buf_release(&path);
+		return rc;
+	}
+	(void)err_forget(e);
+	return restore_tell(r,
+	    rc == ERR_CORRUPT ? RESTORE_TOLD_DAMAGED : RESTORE_TOLD_FAILED, dir,
+	    name, why.msg, e);
+}
+
+int restore_tell_missed(struct restore *r, uint64_t dir, const char *name,
+    const struct restore_missed *missed, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = 0;
+
+	if (missed->bits == 0)
+		return 0;
+	r->result.metadata_failed++;
+	for (unsigned i = 0; i < RESTORE_MISS_KINDS && rc == 0; i++) {
+		unsigned bit = missed->bits & 1U << i;
+
+		if (bit == 0)
+			continue;
+		r->result.missed[i]++;
+		if ((r->missed_named & bit) != 0)
+			continue;
+		r->missed_named |= bit;
+		errno = missed->error[i];
+		(void)err_sys(&why,
+		    "%s not restored (said once; others are counted)",
+		    restore_miss_word((enum restore_miss)i));
+		rc = warn(r, dir, name, why.msg, e);
+	}
+	return rc;
+}
+
+/* -- What is remembered. -- */
+
+enum restore_taken restore_taken(const struct restore *r)
+{
+	return r->opts->overwrite == TREE_OVERWRITE_NEVER ? RESTORE_KEEP
+							  : RESTORE_REPLACE;
+}
+
+int restore_attr_of(struct restore *r, const struct restore_meta *m,
+    struct restore_attr **ret, struct err *e)
+{
+	*ret = NULL;
+	if ((m->has & CATALOG_HAS_ATTR) == 0)
+		return 0;
+	return restore_names_attr(r->names, m->attr, ret, e);
+}
+
+int restore_record_add(struct restore *r, struct restore_record *rec,
+    uint64_t *ret_at, struct err *e)
+{
+	return restore_spool_append(r->spool, rec,
+	    offsetof(struct restore_record, name) + rec->name_n + 1, ret_at, e);
+}
+
+int restore_record_read(
+    struct restore *r, uint64_t at, struct restore_record *ret, struct err *e)
+{
+	size_t fixed = offsetof(struct restore_record, name);
+	int rc = restore_spool_read(r->spool, at, ret, fixed, e);
+
+	if (rc == 0)
+		rc = restore_spool_read(
+		    r->spool, at + fixed, ret->name, ret->name_n + 1, e);
+	return rc;
+}
+
+int restore_record_fail(struct restore *r, uint64_t at, int rc, struct err *e)
+{
+	const bool yes = true;
+	int done = restore_spool_overwrite(r->spool,
+	    at + offsetof(struct restore_record, failed), &yes, sizeof(yes), e);
+
+	if (done == 0 && rc == ERR_CORRUPT)
+		done = restore_spool_overwrite(r->spool,
+		    at + offsetof(struct restore_record, damaged), &yes,
+		    sizeof(yes), e);
+	return done;
+}
+
+int restore_schedule(struct restore *r, const struct restore_record *rec,
+    uint64_t at, struct err *e)
+{
+	struct restore_pair pair = { .key = rec->start, .at = at };
+
+	r->total += rec->stored;
+	if (rec->scattered)
+		return restore_sort_add(r->scattered, pair, e);
+	if (rec->stored == 0)
+		pair.key = RESTORE_NO_CONTENT;
+	return restore_sort_add(r->files, pair, e);
+}
+
+/* -- What comes last. -- */
+
+static int set_late(
+    struct restore *r, const struct restore_record *rec, struct err *e)
+{
+	struct restore_missed missed = { 0 };
+	struct restore_dirfd dir = { .open = false };
+	struct restore_node n = { .kind = CATALOG_FILE, .fd = -1 };
+	int rc = restore_dirs_open(r->dirs, rec->dir, &dir, e);
+
+	if (rc == 0)
+		rc = file_open_regular(
+		    dir.fd, rec->name, &n.fd, NULL, rec->name, e);
+	restore_dirs_put(r->dirs, &dir);
+	if (rc < 0)
+		return restore_failed(r, rec->dir, rec->name, rc, e);
+	restore_meta_late(&n, &rec->meta, &missed);
+	file_close(&n.fd);
+	return restore_tell_missed(r, rec->dir, rec->name, &missed, e);
+}
+
+static int finish_files(struct restore *r, struct err *e)
+{
+	int rc = restore_sort_rewind(r->late, e);
+
+	while (rc == 0) {
+		struct restore_record rec;
+		struct restore_pair next;
+		bool more = false;
+
+		rc = restore_sort_next(r->late, &next, &more, e);
+		if (rc < 0 || !more)
+			break;
+		rc = restore_record_read(r, next.key, &rec, e);
+		if (rc == 0)
+			rc = set_late(r, &rec, e);
+	}
+	return rc;
+}
+
+static int finish_dir(
+    struct restore *r, const struct restore_dir *d, struct err *e)
+{
+	struct restore_missed missed = { 0 };
+	struct restore_dirfd fd = { .open = false };
+	struct restore_attr *attr = NULL;
+	struct restore_node n = { .kind = CATALOG_DIR,
+		.inherited = d->inherited };
+	int rc = restore_attr_of(r, &d->meta, &attr, e);
+
+	if (rc == 0)
+		rc = restore_dirs_open(r->dirs, d->number, &fd, e);
+	if (rc == 0) {
+		n.fd = fd.fd;
+		restore_meta_apply(&n, &d->meta, attr, &missed);
+		restore_meta_late(&n, &d->meta, &missed);
+	}
+	restore_dirs_put(r->dirs, &fd);
+	restore_attr_put(attr);
+	if (rc < 0)
+		return restore_failed(r, d->number, "", rc, e);
+	return restore_tell_missed(r, d->number, "", &missed, e);
+}
+
+/* Backwards: those below come before it, and do not change its times. */
+static int finish_dirs(struct restore *r, struct err *e)
+{
+	uint64_t number = restore_dirs_last(r->dirs);
+	int rc = 0;
+
+	while (rc == 0 && number != RESTORE_DIR_NONE) {
+		struct restore_dir d;
+
+		rc = task_check(r->task, e);
+		if (rc == 0)
+			rc = restore_dirs_read(r->dirs, number, &d, e);
+		if (rc == 0 && d.set)
+			rc = finish_dir(r, &d, e);
+		number = d.previous;
+	}
+	return rc;
+}
+
+/* -- The run. -- */
+
+static size_t open_dirs(void)
+{
+	struct rlimit limit;
+	size_t n = DIRS_OPEN_MAX;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return DIRS_OPEN_MIN;
+	if (limit.rlim_cur < n + FDS_OTHERS)
+		n = limit.rlim_cur > FDS_OTHERS + DIRS_OPEN_MIN
+		    ? (size_t)limit.rlim_cur - FDS_OTHERS
+		    : DIRS_OPEN_MIN;
+	return n;
+}
+
+static int begin(struct restore *r, int targetfd, struct err *e)
+{
+	const char *file = archive_filename(r->content);
+	int stem = (int)(strrchr(file, '.') - file);
+	int rc = restore_place_init(&r->place, e);
+
+	(void)snprintf(r->phase, sizeof(r->phase), "restore %.*s", stem, file);
+	(void)snprintf(r->phase_walk, sizeof(r->phase_walk),
+	    "restore %.*s: entries", stem, file);
+	if (rc == 0)
+		rc = restore_dirs_new(targetfd, open_dirs(), &r->dirs, e);
+	if (rc == 0)
+		rc = restore_names_new(
+		    r->c, r->opts->numeric_owner, &r->names, e);
+	if (rc == 0)
+		rc = restore_spool_new(&r->spool, e);
+	if (rc == 0)
+		rc = restore_sort_new(RESTORE_SORT_RUN, &r->files, e);
+	if (rc == 0)
+		rc = restore_sort_new(RESTORE_SORT_RUN, &r->scattered, e);
+	if (rc == 0)
+		rc = restore_sort_new(RESTORE_SORT_RUN, &r->links, e);
+	if (rc == 0)
+		rc = restore_sort_new(RESTORE_SORT_RUN, &r->late, e);
+	return rc;
+}
+
+static void end(struct restore *r)
+{
+	restore_sort_free(r->late);
+	restore_sort_free(r->links);
+	restore_sort_free(r->scattered);
+	restore_sort_free(r->files);
+	restore_spool_free(r->spool);
+	restore_names_free(r->names);
+	restore_dirs_free(r->dirs);
+}
+
+/* Contents, links and metadata of what was found. */
+static int make(struct restore *r, struct err *e)
+{
+	int rc = restore_links_plan(r, e);
+
+	if (rc == 0)
+		rc = restore_contents(r, e);
+	if (rc == 0)
+		rc = restore_links_make(r, e);
+	if (rc == 0 &&
+	    restore_sort_count(r->files) + restore_sort_count(r->scattered) > 0)
+		rc = restore_contents(r, e);
+	if (rc == 0)
+		rc = finish_files(r, e);
+	if (rc == 0)
+		rc = finish_dirs(r, e);
+	return rc;
+}
+
+static int run(struct restore *r, int targetfd, struct err *e)
+{
+	struct err found = ERR_INIT;
+	int rc = begin(r, targetfd, e);
+	int walked = 0;
+
+	if (rc == 0 && archive_idx(r->content) == NULL)
+		rc = err_set(e, ERR_INVALID, "'%s' has no chunks",
+		    archive_shown(r->content));
+	if (rc == 0)
+		rc = archive_check(r->content, r->task, e);
+	if (rc < 0)
+		return rc;
+	walked = restore_walk(r, &found);
+	/* A catalog that breaks off: what it had said by then is restored. */
+	if (walked < 0 && (walked != ERR_CORRUPT || r->entries_seen == 0)) {
+		*e = found;
+		return walked;
+	}
+	rc = make(r, e);
+	if (rc == 0 && sysio_syncfs(targetfd) < 0)
+		rc = err_sys(e, "sync '%s'", r->shown);
+	if (rc == 0 && walked < 0) {
+		*e = found;
+		err_suffix(e, "; what could be found was restored");
+		rc = walked;
+	}
+	return rc;
+}
+
+int tree_restore(struct catalog *c, struct archive *content, int targetfd,
+    const char *shown, const struct tree_restore_opts *opts, struct task *task,
+    struct tree_restore_result *ret, struct err *e)
+{
+	struct restore *r = calloc(1, sizeof(*r));
+	int rc = 0;
+
+	if (r == NULL)
+		return err_nomem(e);
+	r->c = c;
+	r->content = content;
+	r->shown = shown;
+	r->opts = opts;
+	r->task = task;
+	rc = run(r, targetfd, e);
+	if (rc == 0)
+		*ret = r->result;
+	end(r);
+	free(r);
+	return rc;
+}
