@@ -144,6 +144,23 @@ static int on_add(void *ctx, const struct digest *d, struct err *e)
 	return settle(run, touch_add(run->touch, d, run->task, e));
 }
 
+static int on_repeat(void *ctx, uint64_t n, uint64_t when, struct err *e)
+{
+	struct gc_run *run = ctx;
+
+	(void)e;
+	if (!run->touch_failed)
+		touch_repeat(run->touch, n, when);
+	return 0;
+}
+
+static uint64_t on_now(void *ctx)
+{
+	struct gc_run *run = ctx;
+
+	return touch_epoch(run->touch);
+}
+
 static int on_flush(void *ctx, struct err *e)
 {
 	struct gc_run *run = ctx;
@@ -193,6 +210,8 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 	};
 	const struct mark_sink sink = {
 		.add = on_add,
+		.repeat = on_repeat,
+		.now = on_now,
 		.flush = on_flush,
 		.progress = on_mark_progress,
 		.ctx = run,

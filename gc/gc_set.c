@@ -53,6 +53,22 @@ static int on_add(void *ctx, const struct digest *d, struct err *e)
 	return 0;
 }
 
+/* They are in the set, or beyond its end, already. */
+static int on_repeat(void *ctx, uint64_t n, uint64_t when, struct err *e)
+{
+	(void)ctx;
+	(void)n;
+	(void)when;
+	(void)e;
+	return 0;
+}
+
+static uint64_t on_now(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
 static size_t capacity(const struct gc_run *run)
 {
 	return run->opts->touch_batch == GC_TOUCH_BATCH_OFF
@@ -80,6 +96,8 @@ static int mark_range(struct gc_run *run, struct range *r, struct err *e)
 {
 	const struct mark_sink sink = {
 		.add = on_add,
+		.repeat = on_repeat,
+		.now = on_now,
 		.progress = on_progress,
 		.ctx = run,
 	};

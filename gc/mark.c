@@ -206,13 +206,22 @@ static void count_ahead(struct marking *mk, const struct listing *l)
 	mark_progress(mk, 0);
 }
 
-static int read_listed(
-    struct marking *mk, const struct listing *l, struct err *e)
+static int compare_files(const void *a, const void *b)
+{
+	const struct root_file *x = a;
+	const struct root_file *y = b;
+
+	return neighbour_compare_paths(x->path, y->path);
+}
+
+static int read_listed(struct marking *mk, struct listing *l, struct err *e)
 {
 	size_t known = mk->m->roots_n;
 	int rc = 0;
 
 	count_ahead(mk, l);
+	if (l->n > 0)
+		qsort(l->files, l->n, sizeof(*l->files), compare_files);
 	for (size_t i = 0; rc == 0 && i < l->n; i++) {
 		const struct root_file *file = &l->files[i];
 		uint64_t estimate = mark_estimate(file);
@@ -266,6 +275,7 @@ static int list_and_read(struct marking *mk, struct err *e)
 	mk->vanished = l.vanished;
 	rc = read_listed(mk, &l, e);
 	listing_release(&l);
+	neighbour_forget(mk->before);
 	return rc;
 }
 
@@ -327,6 +337,11 @@ int mark_run(struct datastore *ds, const struct mark_opts *opts,
 	mk.entries = malloc(MARK_PIECE * sizeof(*mk.entries));
 	if (mk.entries == NULL)
 		return err_nomem(e);
+	rc = neighbour_new(&mk.before, e);
+	if (rc < 0) {
+		free(mk.entries);
+		return rc;
+	}
 	do {
 		rc = run_round(&mk, e);
 		/* Warnings are not said once per round. */
@@ -338,6 +353,7 @@ int mark_run(struct datastore *ds, const struct mark_opts *opts,
 			    ROUNDS_MAX, ds->path);
 	} while (rc == 0 && !is_done(&mk));
 	findings->quiet = mk.quiet;
+	neighbour_free(mk.before);
 	free(mk.entries);
 	return rc;
 }

@@ -8,6 +8,9 @@
  * and nothing listed vanished unread; at least two listings.  From the 4th
  * round on the prune lock is held, too, until the round's files are read.
  *
+ * Files are read by group, archive name and time; entries that stand in the one
+ * before too are not added again, but counted (neighbour.h).
+ *
  * What is done with a digest is the caller's: touched (a real run) or
  * collected (a dry run, or where touching is impossible).
  */
@@ -49,6 +52,13 @@ struct mark_counts {
 /* All but `add` may be NULL. */
 struct mark_sink {
 	int (*add)(void *ctx, const struct digest *d, struct err *e);
+	/*
+	 * n more references to digests that were all added before: the last of
+	 * them when `now` said `when`.  Both or neither; with neither every
+	 * reference is added.
+	 */
+	int (*repeat)(void *ctx, uint64_t n, uint64_t when, struct err *e);
+	uint64_t (*now)(void *ctx);
 	int (*flush)(void *ctx, struct err *e); /* end of a round */
 	void (*progress)(void *ctx, const struct mark_counts *counts);
 	void *ctx;

@@ -9,6 +9,7 @@
 #define CAIRN_GC_MARK_INTERNAL_H
 
 #include "gc/mark.h"
+#include "gc/neighbour.h"
 #include "index/idx.h"
 
 /* References between two looks at the task. */
@@ -24,6 +25,7 @@ struct marking {
 	struct task *task;
 	struct mark *m;
 	struct idx_entry *entries; /* MARK_PIECE */
+	struct neighbour *before;  /* the file that was read last */
 	uint64_t ahead;  /* references of listed files not begun, estimated */
 	size_t vanished; /* in this round */
 	bool quiet; /* findings->quiet as it was: it is set from round 2 on */

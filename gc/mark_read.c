@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,9 @@ int mark_open(
 	if (rc == 0)
 		rc = idx_open(fd, name, mark_shown(ds, path, shown), ret, e);
 	file_close(&fd);
+	/* Advice: the kernel reads further ahead. */
+	if (rc == 0)
+		(void)posix_fadvise(idx_fd(*ret), 0, 0, POSIX_FADV_SEQUENTIAL);
 	return rc;
 }
 
@@ -72,35 +76,142 @@ void mark_progress(struct marking *mk, uint64_t current)
 		mk->sink->progress(mk->sink->ctx, c);
 }
 
-/*
- * Hand all references over.  A failure of the file goes into *why and ends
- * it; a failure of anything else is returned.
- */
-static int feed(
-    struct marking *mk, struct idx *ix, struct err *why, struct err *e)
+/* One file, and what it is compared with. */
+struct feeding {
+	struct marking *mk;
+	struct idx *ix;
+	struct neighbour *before; /* NULL: every reference is handed over */
+	uint64_t i;               /* the next entry */
+	uint64_t left;            /* that are not read yet */
+};
+
+/* The next piece.  *ret_n 0: it was read whole, and its checksum is right. */
+static int next_piece(
+    struct feeding *f, size_t *ret_n, struct err *why, struct err *e)
 {
-	uint64_t left = idx_info(ix)->count;
+	int rc = task_check(f->mk->task, e);
+
+	if (rc < 0)
+		return rc;
+	if (idx_next(f->ix, f->mk->entries, MARK_PIECE, ret_n, why) < 0)
+		return 0;
+	f->left -= *ret_n < f->left ? *ret_n : f->left;
+	f->mk->m->counts.references_read += *ret_n;
+	return 0;
+}
+
+static int repeat(struct feeding *f, uint64_t n, struct err *e)
+{
+	const struct mark_sink *sink = f->mk->sink;
+
+	if (n == 0)
+		return 0;
+	return sink->repeat(sink->ctx, n, neighbour_when(f->mk->before), e);
+}
+
+/* Hand over what does not stand in the file before. */
+static int feed_piece(struct feeding *f, size_t n, struct err *e)
+{
+	const struct mark_sink *sink = f->mk->sink;
+	uint64_t repeated = 0;
+	int rc = 0;
+
+	for (size_t k = 0; rc == 0 && k < n; k++, f->i++) {
+		const struct digest *d = &f->mk->entries[k].digest;
+
+		if (f->before != NULL && neighbour_has(f->before, f->i, d)) {
+			repeated++;
+		} else {
+			rc = sink->add(sink->ctx, d, e);
+		}
+	}
+	return rc < 0 ? rc : repeat(f, repeated, e);
+}
+
+/*
+ * All references from the first on.  A failure of the file goes into *why and
+ * ends it; a failure of anything else is returned.
+ */
+static int feed_all(struct feeding *f, struct err *why, struct err *e)
+{
 	size_t n = 0;
 	int rc = 0;
 
 	do {
-		rc = task_check(mk->task, e);
+		rc = next_piece(f, &n, why, e);
+		if (rc < 0 || why->code != ERR_OK)
+			return rc;
+		rc = feed_piece(f, n, e);
 		if (rc < 0)
 			return rc;
-		rc = idx_next(ix, mk->entries, MARK_PIECE, &n, why);
-		if (rc < 0)
-			return 0;
-		for (size_t i = 0; i < n; i++) {
-			rc = mk->sink->add(
-			    mk->sink->ctx, &mk->entries[i].digest, e);
-			if (rc < 0)
-				return rc;
-		}
-		left -= n < left ? n : left;
-		mk->m->counts.references_read += n;
-		mark_progress(mk, left);
+		mark_progress(f->mk, f->left);
 	} while (n > 0);
 	return 0;
+}
+
+/* Read it again from its beginning. */
+static int again(struct feeding *f, struct err *why)
+{
+	uint64_t *read = &f->mk->m->counts.references_read;
+
+	*read -= idx_info(f->ix)->count - f->left;
+	f->i = 0;
+	f->left = idx_info(f->ix)->count;
+	return idx_rewind(f->ix, why);
+}
+
+/*
+ * It claims to be the file before.  Only the checksum that is computed of all
+ * its entries can tell; then none of them is new.
+ */
+static int skip_equal(
+    struct feeding *f, bool *ret_equal, struct err *why, struct err *e)
+{
+	size_t n = 0;
+	int rc = 0;
+
+	do {
+		rc = next_piece(f, &n, why, e);
+		if (rc < 0 || why->code != ERR_OK)
+			return rc;
+		mark_progress(f->mk, f->left);
+	} while (n > 0);
+	*ret_equal = neighbour_is_equal(f->before, f->ix);
+	if (*ret_equal)
+		rc = repeat(f, idx_info(f->ix)->count, e);
+	mark_progress(f->mk, 0);
+	return rc;
+}
+
+/* Hand over every reference that was not handed over with the file before. */
+static int feed(struct marking *mk, struct idx *ix, const char *path,
+    struct err *why, struct err *e)
+{
+	struct feeding f = {
+		.mk = mk,
+		.ix = ix,
+		.left = idx_info(ix)->count,
+	};
+	bool equal = false;
+	int rc = 0;
+
+	if (mk->sink->repeat == NULL || !neighbour_is_of(mk->before, ix, path))
+		return feed_all(&f, why, e);
+	f.before = mk->before;
+	neighbour_begin(f.before);
+	if (neighbour_seems_equal(f.before, ix)) {
+		rc = skip_equal(&f, &equal, why, e);
+		if (rc < 0 || why->code != ERR_OK || equal)
+			return rc;
+		if (again(&f, why) < 0)
+			return 0;
+	}
+	rc = feed_all(&f, why, e);
+	if (rc < 0 || why->code != ERR_OK || neighbour_is_same(f.before))
+		return rc;
+	/* Somebody wrote to that file: what it holds now proves nothing. */
+	f.before = NULL;
+	return again(&f, why) < 0 ? 0 : feed_all(&f, why, e);
 }
 
 /*
@@ -250,7 +361,7 @@ int mark_read(struct marking *mk, const struct root_file *file,
 
 	(void)mark_open(mk->ds, file->path, &ix, &why);
 	if (why.code == ERR_OK)
-		rc = feed(mk, ix, &why, e);
+		rc = feed(mk, ix, file->path, &why, e);
 	if (rc < 0)
 		goto out;
 	if (why.code != ERR_OK) {
@@ -266,6 +377,11 @@ int mark_read(struct marking *mk, const struct root_file *file,
 		mk->vanished++;
 	*ret = root;
 	*ret_whole = true;
+	if (mk->sink->now != NULL) {
+		neighbour_set(
+		    mk->before, ix, file->path, mk->sink->now(mk->sink->ctx));
+		ix = NULL;
+	}
 out:
 	idx_close(ix);
 	return rc;
