@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "index/catalog_schema.h"
+#include "tests/support/catalogmem.h"
 
 int catalogfix_setup(void **state)
 {
@@ -32,6 +33,7 @@ int catalogfix_teardown(void **state)
 	catalog_close(x->c);
 	catalog_writer_free(x->w);
 	free(x->kept);
+	free(x->bytes);
 	buf_release(&x->buf);
 	free(x);
 	return restorefix_teardown(&f);
@@ -140,6 +142,20 @@ void catalogfix_sql(
 		fail();
 	}
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+int catalogfix_open_file(struct catalogfix *x, const char *name)
+{
+	struct catalog_part base;
+
+	catalog_close(x->c);
+	x->c = NULL;
+	free(x->bytes);
+	x->bytes = tmpdir_get(x->f->dir.fd, name, &x->bytes_n);
+	assert_non_null(x->bytes);
+	x->f->e = (struct err)ERR_INIT;
+	base = catalogmem_part(x->bytes, x->bytes_n, name);
+	return catalog_open_parts(&base, NULL, "", &x->c, &x->f->e);
 }
 
 void catalogfix_schema(struct catalogfix *x, const char *name, bool earlier)

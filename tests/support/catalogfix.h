@@ -24,6 +24,8 @@ struct catalogfix {
 	struct catalog_entry *kept;
 	struct buf buf;
 	struct ingest_result stored;
+	char *bytes; /* NULL, or the database of catalogfix_open_file */
+	size_t bytes_n;
 };
 
 /* *state is a struct catalogfix. */
@@ -60,6 +62,10 @@ void catalogfix_extract(
  * must be there. */
 void catalogfix_sql(
     struct catalogfix *x, const char *name, bool create, const char *sql);
+
+/* The file `name` of the scratch directory as a catalog, without a snapshot;
+ * messages call it by this name. */
+int catalogfix_open_file(struct catalogfix *x, const char *name);
 
 /* All tables of the format, in such a file. */
 void catalogfix_schema(struct catalogfix *x, const char *name, bool earlier);
