@@ -56,7 +56,7 @@ static struct catalog_bytes next_component(const struct buf *path, size_t *at)
 int catalog_resolve(struct catalog *c, struct catalog_bytes path,
     struct catalog_entry *ret, struct err *e)
 {
-	struct catalog_entry x;
+	struct catalog_entry x = { .id = 0 };
 	size_t at = 0;
 	int rc = 0;
 
