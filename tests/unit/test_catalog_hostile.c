@@ -394,7 +394,8 @@ static void refuses_what_rows_refer_to(void **state)
 		const char *text;
 	} attrs[] = {
 		{ "replace into attr values (1, 'x')", "attr 1 is not a blob" },
-		{ "replace into attr values (1, x'01')", "attr 1 is malformed" },
+		{ "replace into attr values (1, x'01')",
+		    "attr 1 is malformed" },
 		{ "replace into attr values (1, x'0000000000006161')",
 		    "attr 1 is malformed" },
 		{ "replace into attr values (1, x'0100000000ff6161')",
