@@ -9,13 +9,15 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
-#include "cli/output.h"
+#include "cli/push_report.h"
 #include "cli/push_source.h"
 #include "datastore/base/text.h"
 #include "datastore/chunker.h"
 #include "datastore/session.h"
+#include "index/exclude.h"
 #include "index/idx.h"
 #include "index/ingest.h"
+#include "index/tree_push.h"
 
 /* One push, from the arguments to the result. */
 struct push {
@@ -25,11 +27,41 @@ struct push {
 	size_t n;
 	struct session_opts opts;
 	struct ingest_opts ingest;
-	struct ingest_result *results;
+	struct exclude *exclude; /* NULL: no pattern was given */
+	struct tree_push_opts tree;
+	struct push_result *results;
 	struct session_stats stats;
 	struct backup_snapshot id;
 	bool changed;
+	bool incomplete;
 };
+
+/* Patterns are one list, in the order in which they were given. */
+static int parse_patterns(
+    struct push *p, const struct invocation *inv, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < inv->values_n; i++) {
+		const char *option = inv->values[i].option->name;
+		const char *value = inv->values[i].value;
+		bool is_file = strcmp(option, "exclude-file") == 0;
+
+		if (!is_file && strcmp(option, "exclude") != 0)
+			continue;
+		if (p->exclude == NULL)
+			rc = exclude_new(&p->exclude, e);
+		if (rc == 0 && is_file)
+			rc = exclude_add_file(p->exclude, value, e);
+		else if (rc == 0)
+			rc = exclude_add(p->exclude, value, strlen(value), e);
+		if (rc < 0 && rc != ERR_NOMEM && is_file)
+			err_prefix(e, "--exclude-file");
+		else if (rc < 0 && rc != ERR_NOMEM)
+			err_prefix(e, "--exclude '%s'", value);
+	}
+	return rc;
+}
 
 static int parse_options(
     struct push *p, const struct invocation *inv, struct err *e)
@@ -68,7 +100,11 @@ static int parse_options(
 	/* Before everything is read, not when the manifest is written. */
 	if (rc == 0 && note != NULL && !text_is_utf8(note, strlen(note)))
 		rc = cmd_bad_value("note", note, "UTF-8", e);
+	if (rc == 0)
+		rc = parse_patterns(p, inv, e);
 	p->ingest.chunk_size = (size_t)chunk_size;
+	p->tree.one_file_system = invocation_has(inv, "one-file-system");
+	p->tree.exclude_caches = invocation_has(inv, "exclude-caches");
 	p->opts.notes = note;
 	p->opts.dry_run = invocation_has(inv, "dry-run");
 	p->opts.command = "push";
@@ -90,13 +126,64 @@ static int finish_command(
 	return rc < 0 ? rc : push_source_finish(src, p->command, e);
 }
 
+static int push_tree(struct push *p, struct session *s, size_t i, struct err *e)
+{
+	struct push_source *src = &p->sources[i];
+	struct push_result *r = &p->results[i];
+	int rc = 0;
+
+	p->tree.ingest = p->ingest;
+	p->tree.exclude = p->exclude;
+	rc = tree_push(s, src->archive, src->fd, src->path, &p->tree,
+	    &p->app->task, &r->tree, e);
+	if (rc < 0)
+		return rc;
+	r->is_tree = true;
+	r->content = r->tree.written.content;
+	r->catalog = r->tree.written.catalog;
+	r->content.changed = r->tree.changed > 0;
+	p->changed = p->changed || r->content.changed;
+	p->incomplete =
+	    p->incomplete || r->content.changed || r->tree.unreadable > 0;
+	return 0;
+}
+
+static int push_stream(
+    struct push *p, struct session *s, size_t i, struct err *e)
+{
+	struct push_source *src = &p->sources[i];
+	struct task *task = &p->app->task;
+	struct ingest_result *r = &p->results[i].content;
+	const struct ingest_source from = {
+		.fd = src->fd,
+		.shown = src->path != NULL ? src->path : p->command,
+		.size_hint = src->size_hint,
+	};
+	char text[256];
+	int rc = 0;
+
+	if (src->kind == PUSH_IMG)
+		rc = ingest_image(
+		    s, src->filename, &from, &p->ingest, task, r, e);
+	else if (src->kind == PUSH_CONF)
+		rc = ingest_conf(s, src->filename, &from, task, r, e);
+	else
+		rc = ingest_stream(
+		    s, src->filename, &from, &p->ingest, task, r, e);
+	if (rc < 0 || !r->changed)
+		return rc;
+	task_message(task, TASK_WARNING,
+	    "'%s' changed while it was read; '%s' is what was read",
+	    text_name(text, sizeof(text), from.shown), src->archive);
+	p->changed = true;
+	p->incomplete = true;
+	return 0;
+}
+
 static int ingest_one(
     struct push *p, struct session *s, size_t i, struct err *e)
 {
 	struct push_source *src = &p->sources[i];
-	const char *shown = src->path != NULL ? src->path : p->command;
-	struct task *task = &p->app->task;
-	struct ingest_source from = { .shown = shown };
 	int rc = 0;
 
 	if (src->path == NULL) {
@@ -104,35 +191,15 @@ static int ingest_one(
 		if (rc < 0)
 			return rc;
 	}
-	from.fd = src->fd;
-	from.size_hint = src->size_hint;
-	switch (src->kind) {
-	case PUSH_IMG:
-		rc = ingest_image(s, src->filename, &from, &p->ingest, task,
-		    &p->results[i], e);
-		break;
-	case PUSH_RAW:
-		rc = ingest_stream(s, src->filename, &from, &p->ingest, task,
-		    &p->results[i], e);
-		break;
-	case PUSH_CONF:
-		rc = ingest_conf(
-		    s, src->filename, &from, task, &p->results[i], e);
-		break;
-	}
+	if (src->kind == PUSH_TREE)
+		rc = push_tree(p, s, i, e);
+	else
+		rc = push_stream(p, s, i, e);
 	/* What was typed is right, as far as anyone could see. */
 	if (rc == ERR_INVALID)
 		e->code = rc = ERR_REFUSED;
 	if (rc == 0 && src->path == NULL)
 		rc = finish_command(p, s, src, e);
-	if (rc == 0 && p->results[i].changed) {
-		char text[256];
-
-		task_message(task, TASK_WARNING,
-		    "'%s' changed while it was read; '%s' is what was read",
-		    text_name(text, sizeof(text), shown), src->archive);
-		p->changed = true;
-	}
 	return rc;
 }
 
@@ -154,77 +221,20 @@ static int run(struct push *p, struct datastore *ds, struct err *e)
 	return session_commit(s, e);
 }
 
-static int print_json(const struct push *p, struct err *e)
+static int report(const struct push *p, struct err *e)
 {
-	struct js *doc = js_object();
-	struct js *archives = js_array();
+	const struct push_report r = {
+		.id = p->id,
+		.sources = p->sources,
+		.results = p->results,
+		.n = p->n,
+		.stats = p->stats,
+		.dry_run = p->opts.dry_run,
+		.changed = p->changed,
+		.incomplete = p->incomplete,
+	};
 
-	output_json_begin(e);
-	cmd_json_snapshot(doc, &p->id, e);
-	js_set_bool(doc, "dry-run", p->opts.dry_run, e);
-	js_set_bool(doc, "changed", p->changed, e);
-	for (size_t i = 0; i < p->n; i++) {
-		const struct ingest_result *r = &p->results[i];
-		struct js *o = js_object();
-		char hex[DIGEST_HEX_SIZE];
-
-		digest_hex(&r->csum, hex);
-		js_set_str(o, "archive", p->sources[i].archive, e);
-		js_set_str(o, "filename", p->sources[i].filename, e);
-		js_set_u64(o, "size", r->size, e);
-		js_set_u64(o, "hole-bytes", r->hole_bytes, e);
-		js_set_u64(o, "chunks", r->chunks, e);
-		/* A blob's is of its file, which is the session's affair. */
-		if (!p->opts.dry_run && p->sources[i].kind != PUSH_CONF)
-			js_set_str(o, "csum", hex, e);
-		js_set_bool(o, "changed", r->changed, e);
-		js_append(archives, o, e);
-	}
-	js_set(doc, "archives", archives, e);
-	js_set_u64(doc, "chunks", p->stats.chunks, e);
-	js_set_u64(doc, "new-chunks", p->stats.new_chunks, e);
-	js_set_u64(doc, "bytes", p->stats.bytes, e);
-	js_set_u64(doc, "new-bytes", p->stats.new_bytes, e);
-	js_set_u64(doc, "stored-bytes", p->stats.stored_bytes, e);
-	return output_json(doc, e);
-}
-
-static int print_text(const struct push *p, struct err *e)
-{
-	char name[BACKUP_PATH_SIZE];
-	char a[TEXT_SIZE_SIZE];
-	char b[TEXT_SIZE_SIZE];
-	/* Those of the archives: of a hole only its first one was put. */
-	uint64_t chunks = 0;
-	int rc = 0;
-
-	backup_snapshot_text(&p->id, name);
-	rc = output_text(e, "%s%s\n", name,
-	    p->opts.dry_run ? " (dry run: nothing was stored)" : "");
-	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		const struct ingest_result *r = &p->results[i];
-
-		chunks += r->chunks;
-		rc = output_text(e, "  %s: %s", p->sources[i].archive,
-		    text_size(a, r->size));
-		if (rc == 0 && r->chunks > 0)
-			rc = output_text(e, " in %" PRIu64 " chunk%s",
-			    r->chunks, r->chunks == 1 ? "" : "s");
-		if (rc == 0 && r->hole_bytes > 0)
-			rc = output_text(
-			    e, ", %s of it holes", text_size(a, r->hole_bytes));
-		if (rc == 0)
-			rc = output_text(e, "\n");
-	}
-	if (rc == 0 && chunks > 0)
-		rc = output_text(e,
-		    "  %s: %" PRIu64 " of %" PRIu64 " chunk%s, %s%s%s\n",
-		    p->opts.dry_run ? "would be new" : "new",
-		    p->stats.new_chunks, chunks, chunks == 1 ? "" : "s",
-		    text_size(a, p->stats.new_bytes),
-		    p->opts.dry_run ? "" : ", stored as ",
-		    p->opts.dry_run ? "" : text_size(b, p->stats.stored_bytes));
-	return rc;
+	return p->app->json ? push_report_json(&r, e) : push_report_text(&r, e);
 }
 
 int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
@@ -268,12 +278,13 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 		    "; to make room, 'cairn forget' snapshots and then run "
 		    "'cairn gc --cutoff 0'");
 	if (rc == 0)
-		rc = app->json ? print_json(&p, e) : print_text(&p, e);
+		rc = report(&p, e);
 out:
 	datastore_close(ds);
 	free(p.results);
+	exclude_free(p.exclude);
 	push_sources_free(p.sources, p.n);
 	if (rc < 0)
 		return rc;
-	return p.changed ? EXIT_INCOMPLETE : EXIT_DONE;
+	return p.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
 }

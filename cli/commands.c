@@ -38,6 +38,13 @@ static const struct command_option push_options[] = {
 	{ "sync-level", 0, "none|filesystem|file", false,
 	    "how chunks are synced before the snapshot is published" },
 	{ "note", 0, "TEXT", false, "a note on the snapshot" },
+	{ "exclude", 0, "PATTERN", true,
+	    "leave out of trees what matches, as in .gitignore" },
+	{ "exclude-file", 0, "FILE", true, "the same, one pattern a line" },
+	{ "exclude-caches", 0, NULL, false,
+	    "of directories with a CACHEDIR.TAG store only that" },
+	{ "one-file-system", 0, NULL, false,
+	    "do not look into what is mounted below a tree's root" },
 	{ "dry-run", 0, NULL, false,
 	    "read everything, say what would be stored, change nothing" },
 };
@@ -114,6 +121,7 @@ const struct command commands[] = {
 	{ "push", "GROUP ARCHIVE=SOURCE...", "make a snapshot",
 	    "GROUP is host/ID, vm/ID or ct/ID. ARCHIVE says how SOURCE is "
 	    "stored:\n"
+	    "  NAME.tree  a directory with all that is in it\n"
 	    "  NAME.img   a disk image or block device, in chunks of fixed "
 	    "size\n"
 	    "  NAME.raw   any stream; SOURCE - is standard input\n"
@@ -121,7 +129,8 @@ const struct command commands[] = {
 	    "Several archives make one snapshot. With --command one archive "
 	    "stands without\n=SOURCE and gets what the command prints; if the "
 	    "command fails, so does push.\n"
-	    "A source that changes while it is read is stored and reported: "
+	    "A source that changes while it is read is stored and reported, "
+	    "and what can not\nbe read of a tree is left out and reported: "
 	    "exit code 3.",
 	    OPTIONS(push_options), 2, COMMAND_ARGS_ANY, cmd_push, false },
 	{ "list", "[GROUP]", "list snapshots", "Oldest first in each group.",

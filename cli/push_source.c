@@ -31,6 +31,7 @@ static const struct kind_row kinds[] = {
 	{ ".img", ".fidx", PUSH_IMG },
 	{ ".raw", ".didx", PUSH_RAW },
 	{ ".conf", ".blob", PUSH_CONF },
+	{ ".tree", ".didx", PUSH_TREE },
 };
 
 static const struct kind_row *kind_of(const char *archive)
@@ -61,8 +62,8 @@ static int parse_archive(
 	kind = kind_of(s->archive);
 	if (kind == NULL)
 		return err_set(e, ERR_INVALID,
-		    "'%s': the name must end in .img, .raw or .conf to say "
-		    "how it is stored",
+		    "'%s': the name must end in .tree, .img, .raw or .conf to "
+		    "say how it is stored",
 		    shown);
 	if (!backupid_is_safe(s->archive))
 		return err_set(e, ERR_INVALID,
@@ -132,6 +133,12 @@ static int check_all(
 			    "'%s': an image is read from a file or device; "
 			    "store a stream as .raw",
 			    s[i].archive);
+		if (s[i].kind == PUSH_TREE &&
+		    (s[i].path == NULL || strcmp(s[i].path, "-") == 0))
+			return err_set(e, ERR_INVALID,
+			    "'%s': a tree is read from a directory; store a "
+			    "stream as .raw",
+			    s[i].archive);
 		for (size_t j = 0; j < i; j++) {
 			int rc = check_pair(&s[j], &s[i], e);
 
@@ -179,9 +186,15 @@ static int check_opened(struct push_source *s, struct err *e)
 		return rc;
 	type = st.stx_mode & S_IFMT;
 	text_name(shown, sizeof(shown), s->path);
-	if (type == S_IFDIR)
-		return err_set(
-		    e, ERR_INVALID, "'%s' is a directory, want a file", shown);
+	if (s->kind == PUSH_TREE && type != S_IFDIR)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is no directory, want one for '%s'", shown,
+		    s->archive);
+	if (s->kind != PUSH_TREE && type == S_IFDIR)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is a directory, want a file; a directory is stored "
+		    "as .tree",
+		    shown);
 	if (s->kind == PUSH_IMG && type != S_IFREG && type != S_IFBLK)
 		return err_set(e, ERR_INVALID,
 		    "'%s' is no regular file or block device; store a stream "

@@ -18,6 +18,7 @@ enum push_kind {
 	PUSH_IMG,
 	PUSH_RAW,
 	PUSH_CONF,
+	PUSH_TREE,
 };
 
 struct push_source {

@@ -30,7 +30,8 @@
 struct ingest_opts {
 	size_t chunk_size; /* fixed size or average; 0: 1 MiB */
 	unsigned threads;  /* 0: as many as there are CPUs; memory limits it */
-	int level; /* the session's, to know its memory; 0: the hungriest */
+	int level;     /* the session's, to know its memory; 0: the hungriest */
+	size_t memory; /* to stay within, if one thread can; 0: 200 MiB */
 };
 
 /* What is stored: open for reading, and what messages call it. */

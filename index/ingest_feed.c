@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "index/ingest_feed.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,15 @@ void ingest_feed_free(struct ingest_feed *f)
 		return;
 	ingest_pipeline_close(&f->pipeline);
 	free(f);
+}
+
+void ingest_feed_counts(
+    struct ingest_feed *f, const struct task_count *counts, size_t n)
+{
+	_Static_assert(INGEST_FEED_COUNTS_MAX == INGEST_COUNTS_MAX, "the same");
+	assert(n <= INGEST_COUNTS_MAX);
+	f->pipeline.more = counts;
+	f->pipeline.more_n = n;
 }
 
 uint64_t ingest_feed_size(const struct ingest_feed *f)

@@ -29,6 +29,12 @@ int ingest_feed_new(struct session *s, const char *filename, uint64_t total,
     struct err *e);
 void ingest_feed_free(struct ingest_feed *f); /* NULL is allowed */
 
+/* Counts to show with the progress, at most INGEST_FEED_COUNTS_MAX; they stay
+ * the owner's, who changes them as he goes on. */
+#define INGEST_FEED_COUNTS_MAX 4U
+void ingest_feed_counts(
+    struct ingest_feed *f, const struct task_count *counts, size_t n);
+
 uint64_t ingest_feed_size(const struct ingest_feed *f); /* bytes appended */
 
 /* The next bytes, which are copied.  Checks the task, keeps the session

@@ -38,11 +38,13 @@ void ingest_pulse_init(
 int ingest_pulse_check(struct ingest_pulse *p, struct err *e);
 
 /*
- * How many threads and slots INGEST_MEMORY_MAX has room for; want: threads
- * asked for, 0: as many as there are CPUs.  level as in ingest_opts.
+ * How many threads and slots there is room for; at least one thread and two
+ * slots.  INGEST_MEMORY_MAX is always enough.
  */
-void ingest_plan(size_t chunk_max, int level, unsigned want,
+void ingest_plan(size_t chunk_max, const struct ingest_opts *opts,
     unsigned *ret_threads, size_t *ret_slots);
+
+#define INGEST_COUNTS_MAX 4U
 
 /* One chunk on its way, and full chunks of zeros that come before it. */
 struct ingest_slot {
@@ -83,8 +85,10 @@ struct ingest_pipeline {
 	char phase[BACKUP_NAME_MAX + 32];
 	struct session_stats before;
 	uint64_t total;
-	uint64_t done;   /* bytes in the index */
-	uint64_t chunks; /* entries in the index */
+	const struct task_count *more; /* the owner's, for the progress */
+	size_t more_n;                 /* at most INGEST_COUNTS_MAX */
+	uint64_t done;                 /* bytes in the index */
+	uint64_t chunks;               /* entries in the index */
 };
 
 /* p needs no release if this fails. */

@@ -47,13 +47,16 @@ static size_t codec_memory(size_t chunk_max, int level)
 	return 2 * MIB + (18 * chunk_max < most ? 18 * chunk_max : most);
 }
 
-void ingest_plan(size_t chunk_max, int level, unsigned want,
+void ingest_plan(size_t chunk_max, const struct ingest_opts *opts,
     unsigned *ret_threads, size_t *ret_slots)
 {
-	size_t memory = INGEST_MEMORY_MAX - MEMORY_REST;
+	size_t most = opts->memory != 0 ? opts->memory : INGEST_MEMORY_MAX;
 	/* Each thread has an output buffer as large as a chunk. */
-	size_t per_thread = chunk_max + codec_memory(chunk_max, level);
-	size_t threads = want > 0 ? want : workers_default_threads();
+	size_t per_thread = chunk_max + codec_memory(chunk_max, opts->level);
+	size_t least = per_thread + 2 * chunk_max;
+	size_t memory = most > MEMORY_REST + least ? most - MEMORY_REST : least;
+	size_t threads =
+	    opts->threads > 0 ? opts->threads : workers_default_threads();
 	size_t slots = 0;
 
 	if (threads > (memory - chunk_max) / (per_thread + chunk_max))
@@ -111,7 +114,7 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 static void report(struct ingest_pipeline *p)
 {
 	struct session_stats now;
-	struct task_count counts[] = {
+	struct task_count counts[4 + INGEST_COUNTS_MAX] = {
 		{ "chunks", "chunks", p->chunks, 0, TASK_UNIT_COUNT },
 		{ "new-chunks", "new chunks", 0, 0, TASK_UNIT_COUNT },
 		{ "new-bytes", "new", 0, 0, TASK_UNIT_BYTES },
@@ -123,13 +126,15 @@ static void report(struct ingest_pipeline *p)
 		.done = p->done,
 		.total = p->total,
 		.counts = counts,
-		.counts_n = sizeof(counts) / sizeof(counts[0]),
+		.counts_n = 4 + p->more_n,
 	};
 
 	session_stats(p->pulse.session, &now);
 	counts[1].done = now.new_chunks - p->before.new_chunks;
 	counts[2].done = now.new_bytes - p->before.new_bytes;
 	counts[3].done = now.stored_bytes - p->before.stored_bytes;
+	for (size_t i = 0; i < p->more_n; i++)
+		counts[4 + i] = p->more[i];
 	task_progress(p->pulse.task, &progress);
 }
 
@@ -218,8 +223,7 @@ int ingest_pipeline_open(struct ingest_pipeline *p, struct session *s,
 	rc = idxwriter_new(s, opts->filename, opts->chunk_size, &p->writer, e);
 	if (rc < 0)
 		goto out;
-	ingest_plan(p->chunk_max, opts->opts->level, opts->opts->threads,
-	    &threads, &p->slots_n);
+	ingest_plan(p->chunk_max, opts->opts, &threads, &p->slots_n);
 	rc = make_slots(p, e);
 	if (rc < 0)
 		goto out;

@@ -23,6 +23,10 @@
 
 #define TREE_CUT_SIZE (1U << 20)
 
+/* Of the pipeline; with what contents were placed, and the catalog's, it is
+ * below 200 MiB. */
+#define TREE_WRITER_MEMORY ((size_t)100 << 20)
+
 struct tree_writer;
 
 struct tree_writer_result {
@@ -58,6 +62,9 @@ int tree_writer_append(
     struct tree_writer *w, const void *p, size_t n, struct err *e);
 int tree_writer_end(
     struct tree_writer *w, const struct digest *sha256, struct err *e);
+/* Instead of the end: what was appended is of no use.  It stays in the
+ * stream, but no row will name it. */
+int tree_writer_drop(struct tree_writer *w, struct err *e);
 
 /* A row.  Its id is the caller's (tree_writer_next_id). */
 int tree_writer_add(

@@ -50,6 +50,10 @@ struct sysio_table {
 	int (*fsetxattr)(
 	    int fd, const char *name, const void *p, size_t n, int flags);
 	ssize_t (*fgetxattr)(int fd, const char *name, void *p, size_t n);
+	ssize_t (*flistxattr)(int fd, char *p, size_t n);
+	ssize_t (*getxattr)(
+	    const char *path, const char *name, void *p, size_t n);
+	ssize_t (*listxattr)(const char *path, char *p, size_t n);
 	int (*fremovexattr)(int fd, const char *name);
 	int (*renameat2)(int fromfd, const char *from, int tofd, const char *to,
 	    unsigned flags);
@@ -193,6 +197,23 @@ static inline ssize_t sysio_fgetxattr(
     int fd, const char *name, void *p, size_t n)
 {
 	return sysio_table->fgetxattr(fd, name, p, n);
+}
+
+static inline ssize_t sysio_flistxattr(int fd, char *p, size_t n)
+{
+	return sysio_table->flistxattr(fd, p, n);
+}
+
+/* These two follow, too. */
+static inline ssize_t sysio_getxattr(
+    const char *path, const char *name, void *p, size_t n)
+{
+	return sysio_table->getxattr(path, name, p, n);
+}
+
+static inline ssize_t sysio_listxattr(const char *path, char *p, size_t n)
+{
+	return sysio_table->listxattr(path, p, n);
 }
 
 static inline int sysio_fremovexattr(int fd, const char *name)

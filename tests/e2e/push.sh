@@ -38,16 +38,16 @@ refused 2 host/web1 a <<'END'
 ! cairn: 'a': want ARCHIVE=SOURCE, as in root.img=/dev/sda1
 END
 refused 2 host/web1 a=a <<'END'
-! cairn: 'a': the name must end in .img, .raw or .conf to say how it is stored
+! cairn: 'a': the name must end in .tree, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 a.txt=a <<'END'
-! cairn: 'a.txt': the name must end in .img, .raw or .conf to say how it is stored
+! cairn: 'a.txt': the name must end in .tree, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 .raw=a <<'END'
 ! cairn: '.raw': a name begins with a letter, digit or '_' and has only these, '.' and '-'
 END
 refused 2 host/web1 =a <<'END'
-! cairn: '': the name must end in .img, .raw or .conf to say how it is stored
+! cairn: '': the name must end in .tree, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 a.raw= <<'END'
 ! cairn: 'a.raw=': no source behind '='
@@ -83,10 +83,10 @@ refused 1 host/web1 a.raw=none <<'END'
 ! cairn: 'none': No such file or directory
 END
 refused 2 host/web1 a.raw=dir <<'END'
-! cairn: 'dir' is a directory, want a file
+! cairn: 'dir' is a directory, want a file; a directory is stored as .tree
 END
 refused 2 host/web1 a.img=dir <<'END'
-! cairn: 'dir' is a directory, want a file
+! cairn: 'dir' is a directory, want a file; a directory is stored as .tree
 END
 refused 2 host/web1 a.img=/dev/null <<'END'
 ! cairn: '/dev/null' is no regular file or block device; store a stream as .raw
@@ -403,7 +403,7 @@ mv "$out.keys" "$out"
 events "$err"
 : >"$err"
 expect 0 <<'END'
-[['archives', 'backup-id', 'backup-time', 'backup-type', 'bytes', 'changed', 'chunks', 'dry-run', 'namespace', 'new-bytes', 'new-chunks', 'stored-bytes', 'time'], [['archive', 'changed', 'chunks', 'csum', 'filename', 'hole-bytes', 'size'], ['archive', 'changed', 'chunks', 'csum', 'filename', 'hole-bytes', 'size']]]
+[['archives', 'backup-id', 'backup-time', 'backup-type', 'bytes', 'changed', 'chunks', 'dry-run', 'incomplete', 'namespace', 'new-bytes', 'new-chunks', 'stored-bytes', 'time'], [['archive', 'changed', 'chunks', 'csum', 'filename', 'hole-bytes', 'size'], ['archive', 'changed', 'chunks', 'csum', 'filename', 'hole-bytes', 'size']]]
 [2, 1, 300100, False]
 END
 

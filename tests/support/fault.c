@@ -397,6 +397,35 @@ static ssize_t fault_fgetxattr(int fd, const char *name, void *p, size_t n)
 	return end(&c);
 }
 
+static ssize_t fault_flistxattr(int fd, char *p, size_t n)
+{
+	struct call c = CALL(FAULT_FLISTXATTR, .fd = fd, .p = p, .n = n);
+
+	if (begin(&c))
+		done(&c, sysio_real.flistxattr(fd, p, n));
+	return end(&c);
+}
+
+static ssize_t fault_getxattr(
+    const char *path, const char *name, void *p, size_t n)
+{
+	struct call c =
+	    CALL(FAULT_GETXATTR, .name = path, .to_name = name, .p = p, .n = n);
+
+	if (begin(&c))
+		done(&c, sysio_real.getxattr(path, name, p, n));
+	return end(&c);
+}
+
+static ssize_t fault_listxattr(const char *path, char *p, size_t n)
+{
+	struct call c = CALL(FAULT_LISTXATTR, .name = path, .p = p, .n = n);
+
+	if (begin(&c))
+		done(&c, sysio_real.listxattr(path, p, n));
+	return end(&c);
+}
+
 static int fault_fremovexattr(int fd, const char *name)
 {
 	struct call c = CALL(FAULT_FREMOVEXATTR, .fd = fd, .name = name);
@@ -603,6 +632,9 @@ static const struct sysio_table fault_table = {
 	.setxattr = fault_setxattr,
 	.fsetxattr = fault_fsetxattr,
 	.fgetxattr = fault_fgetxattr,
+	.flistxattr = fault_flistxattr,
+	.getxattr = fault_getxattr,
+	.listxattr = fault_listxattr,
 	.fremovexattr = fault_fremovexattr,
 	.renameat2 = fault_renameat2,
 	.linkat = fault_linkat,
@@ -697,11 +729,12 @@ const char *fault_call_name(enum fault_call call)
 		"close", "poll", "read", "pread", "write", "pwrite", "lseek",
 		"ftruncate", "fsync", "syncfs", "fallocate", "fchown",
 		"fchownat", "fchmod", "fchmodat", "statx", "utimensat",
-		"futimens", "setxattr", "fsetxattr", "fgetxattr",
-		"fremovexattr", "renameat2", "linkat", "symlinkat", "mknodat",
-		"unlinkat", "mkdirat", "readlinkat", "fdopendir", "readdir",
-		"closedir", "ofd_lock", "flock", "fstatvfs", "fstatfs", "ioctl",
-		"clock_gettime", "nanosleep", "getrandom" };
+		"futimens", "setxattr", "fsetxattr", "fgetxattr", "flistxattr",
+		"getxattr", "listxattr", "fremovexattr", "renameat2", "linkat",
+		"symlinkat", "mknodat", "unlinkat", "mkdirat", "readlinkat",
+		"fdopendir", "readdir", "closedir", "ofd_lock", "flock",
+		"fstatvfs", "fstatfs", "ioctl", "clock_gettime", "nanosleep",
+		"getrandom" };
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == FAULT_CALLS,
 	    "a name for each call");

@@ -388,6 +388,9 @@ static int fail_entry_calls(void)
 	failed += sysio_setxattr("x", "y", p, 0, 0) == -1;
 	failed += sysio_fsetxattr(-1, "x", p, 0, 0) == -1;
 	failed += sysio_fgetxattr(-1, "x", p, 1) == -1;
+	failed += sysio_flistxattr(-1, p, 1) == -1;
+	failed += sysio_getxattr("x", "y", p, 1) == -1;
+	failed += sysio_listxattr("x", p, 1) == -1;
 	failed += sysio_fremovexattr(-1, "x") == -1;
 	failed += sysio_symlinkat("x", -1, "y") == -1;
 	failed += sysio_mknodat(-1, "x", 0, 0) == -1;

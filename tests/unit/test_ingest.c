@@ -24,6 +24,16 @@ static size_t plan_memory(
 	return slots * chunk_max + threads * (chunk_max + codec);
 }
 
+static void plan(size_t max, int level, unsigned want, size_t memory,
+    unsigned *ret_threads, size_t *ret_slots)
+{
+	const struct ingest_opts opts = {
+		.level = level, .threads = want, .memory = memory
+	};
+
+	ingest_plan(max, &opts, ret_threads, ret_slots);
+}
+
 /* For all chunk sizes, levels and machines. */
 static void plans_within_its_memory(void **state)
 {
@@ -36,7 +46,7 @@ static void plans_within_its_memory(void **state)
 				unsigned threads = 0;
 				size_t slots = 0;
 
-				ingest_plan(max, level, want, &threads, &slots);
+				plan(max, level, want, 0, &threads, &slots);
 				assert_in_range(threads, 1, want);
 				assert_true(slots > threads);
 				assert_true(plan_memory(max, real, threads,
@@ -55,11 +65,31 @@ static void plans_for_two_cores(void **state)
 			unsigned threads = 0;
 			size_t slots = 0;
 
-			ingest_plan(max, level, 2, &threads, &slots);
+			plan(max, level, 2, 0, &threads, &slots);
 			assert_int_equal(threads, 2);
 			assert_true(slots >= 4);
 		}
 	}
+}
+
+/* Less memory: fewer threads, but always one. */
+static void plans_within_less_memory(void **state)
+{
+	size_t most = (size_t)100 << 20;
+	unsigned threads = 0;
+	size_t slots = 0;
+
+	(void)state;
+	for (int level = 1; level <= COMPRESS_LEVEL_MAX; level++) {
+		plan(64 * CHUNK, level, 64, most, &threads, &slots);
+		assert_in_range(threads, level < 5 ? 4 : 1, 10);
+		assert_true(slots > threads);
+		assert_true(
+		    plan_memory(64 * CHUNK, level, threads, slots) <= most);
+	}
+	plan(CHUNK_MAX_PLAIN, COMPRESS_LEVEL_MAX, 64, 1, &threads, &slots);
+	assert_int_equal(threads, 1);
+	assert_int_equal(slots, 2);
 }
 
 /* By the suffix, an image or a stream. */
@@ -323,6 +353,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plans_within_its_memory),
 		cmocka_unit_test(plans_for_two_cores),
+		cmocka_unit_test(plans_within_less_memory),
 		INGESTFIX_TEST(keeps_small_files),
 		INGESTFIX_TEST(limits_small_files),
 		INGESTFIX_TEST(tells_errors_of_small_files),
