@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "datastore/tree.h"
+#include "tests/support/catalogfix.h"
 #include "tests/support/treefix.h"
 
 struct side {
@@ -74,14 +75,11 @@ static void begin(struct scene *s)
 	treefix_begin(&s->t, s->f, "root.tree");
 }
 
-/* What was added is one of the two. */
-static void end(struct scene *s, size_t i)
+static void open_side(struct scene *s, size_t i)
 {
 	struct restorefix *f = s->f;
 	struct side *x = &s->side[i];
 
-	treefix_end(&s->t);
-	restorefix_commit(f);
 	assert_ok(
 	    snapshot_hold(f->ds, &f->id, LOCK_SHARED, &x->hold, &f->e), &f->e);
 	assert_ok(
@@ -90,6 +88,14 @@ static void end(struct scene *s, size_t i)
 	assert_ok(catalog_open(f->ds, &f->id, &x->hold, &x->manifest,
 		      "root.tree", &x->c, &f->e),
 	    &f->e);
+}
+
+/* What was added is one of the two. */
+static void end(struct scene *s, size_t i)
+{
+	treefix_end(&s->t);
+	restorefix_commit(s->f);
+	open_side(s, i);
 }
 
 static int tell(void *ctx, const struct tree_diff_event *event, struct err *e)
@@ -415,6 +421,64 @@ static void finds_moved_directories(void **state)
 	    "M old/changed (content)\n+ old/gone\n+ old/type\n- whole\n");
 }
 
+/* As if both had come from one catalog: a snapshot of the same rows, with
+ * this lineage. */
+static void give_lineage(struct scene *s, size_t i, const char *lineage)
+{
+	struct catalogfix x = { .f = s->f };
+	struct side *side = &s->side[i];
+	char sql[128];
+	size_t n = 0;
+	char *p = NULL;
+
+	assert_ok(restorefix_open(s->f, "root.tree"), &s->f->e);
+	catalogfix_extract(&x, "root.tree.catalog", "db");
+	restorefix_close(s->f);
+	(void)snprintf(sql, sizeof(sql),
+	    "update meta set value = '%s' where key = 'lineage'", lineage);
+	catalogfix_sql(&x, "db", false, sql);
+	p = tmpdir_get(s->f->dir.fd, "db", &n);
+	assert_non_null(p);
+	catalog_close(side->c);
+	side->c = NULL;
+	manifest_release(&side->manifest);
+	snapshot_release(&side->hold);
+	restorefix_begin(s->f);
+	restorefix_add(s->f, "root.tree.didx", "xy", 2);
+	restorefix_add(s->f, "root.tree.catalog.fidx", p, n);
+	free(p);
+	restorefix_commit(s->f);
+	open_side(s, i);
+}
+
+/* In one lineage an id is enough, whatever became of the rest. */
+static void finds_moved_ids(void **state)
+{
+	struct scene *s = *state;
+	struct catalog_entry dir = treefix_entry(CATALOG_DIR);
+
+	begin(s);
+	treefix_dir(&s->t, "a");
+	treefix_dir(&s->t, "a/e");
+	treefix_file(&s->t, "a/e/x", "1");
+	treefix_file(&s->t, "a/y", "2");
+	end(s, 0);
+	give_lineage(s, 0, "one");
+	begin(s);
+	dir.mode = 0700;
+	treefix_add(&s->t, "b", dir);
+	treefix_dir(&s->t, "b/e");
+	treefix_file(&s->t, "b/e/x", "3");
+	treefix_file(&s->t, "b/z", "4");
+	end(s, 1);
+	give_lineage(s, 1, "one");
+	assert_diff(s, 0, 1, "",
+	    "R a -> b (mode)\nM b/e/x (content)\nR a/y -> b/z (content)\n");
+	give_lineage(s, 1, "two");
+	assert_diff(s, 0, 1, "",
+	    "- a\n- a/e\n- a/e/x\n- a/y\n+ b\n+ b/e\n+ b/e/x\n+ b/z\n");
+}
+
 /* What is held back has an end: beyond it nothing was moved. */
 static void holds_back_no_more_than_it_may(void **state)
 {
@@ -487,6 +551,7 @@ int main(void)
 		SCENE_TEST(tells_what_changed),
 		SCENE_TEST(finds_moved_files),
 		SCENE_TEST(finds_moved_directories),
+		SCENE_TEST(finds_moved_ids),
 		SCENE_TEST(holds_back_no_more_than_it_may),
 		SCENE_TEST(ends_when_it_is_told_to),
 		SCENE_TEST(notices_that_there_is_no_end),
