@@ -13,7 +13,8 @@
  * encryption) is a finding of that snapshot, and stays.
  *
  * Where a chunk of a NAME.tree or NAME.tar is hurt, its catalog is read once,
- * to name the files that need it; if that fails it is one more finding.
+ * to name the files that need it (not again for a snapshot that is the same as
+ * the one before); if that fails it is one more finding.
  *
  * The result is written into each manifest (`verify_state`).  What is on the
  * damage list and sound by now is `healed`; the list shrinks at the end.

@@ -91,6 +91,15 @@ struct verify {
 	size_t files_cap;
 	uint64_t files_more;
 	size_t files_bytes; /* of those of the snapshots before, too */
+	struct verify_named {
+		/* By the ranges, the index and the catalog that it has. */
+		struct digest key;
+		size_t hurt; /* which of result.hurt */
+		size_t first;
+		size_t n;
+		uint64_t more;
+		bool known;
+	} named; /* the last archive whose files were named */
 };
 
 /* May anything be written down, and renamed? */

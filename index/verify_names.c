@@ -200,26 +200,99 @@ static bool archive_of(const char *filename, char out[BACKUP_ID_MAX + 1])
 	return false;
 }
 
+/* What the names follow from: archives that have the same need no new look. */
+static int make_key(const struct verify *v, const struct manifest *m,
+    const char *archive, struct digest *ret, struct err *e)
+{
+	static const char *const ends[] = { "didx", "catalog.fidx",
+		"changes.fidx" };
+	struct digest_ctx *ctx = NULL;
+	int rc = digest_ctx_new(&ctx, e);
+
+	if (rc == 0)
+		rc = digest_ctx_update(
+		    ctx, v->ranges, v->ranges_n * sizeof(*v->ranges), e);
+	if (rc == 0)
+		rc = digest_ctx_update(ctx, archive, strlen(archive), e);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends) && rc == 0; i++) {
+		char name[BACKUP_ID_MAX + sizeof(".catalog.fidx")];
+		const struct manifest_file *f = NULL;
+
+		(void)snprintf(name, sizeof(name), "%s.%s", archive, ends[i]);
+		f = manifest_find(m, name);
+		if (f != NULL)
+			rc = digest_ctx_update(
+			    ctx, &f->csum, sizeof(f->csum), e);
+	}
+	if (rc == 0)
+		rc = digest_ctx_final(ctx, ret, e);
+	digest_ctx_free(ctx);
+	return rc;
+}
+
+/* *ret_named false: they are others than those of the snapshot before. */
+static int name_again(
+    struct naming *n, const struct digest *key, bool *ret_named, struct err *e)
+{
+	struct verify *v = n->v;
+	const struct verify_named *last = &v->named;
+	const struct verify_hurt *h = NULL;
+	int rc = 0;
+
+	*ret_named = last->known && last->hurt < v->result.hurt_n &&
+	    digest_equal(&last->key, key);
+	if (!*ret_named)
+		return 0;
+	h = &v->result.hurt[last->hurt];
+	for (size_t i = 0; i < last->n && rc == 0; i++) {
+		const char *path = h->files[last->first + i].path;
+		const struct catalog_bytes bytes = {
+			.p = (const uint8_t *)path,
+			.n = strlen(path),
+		};
+
+		rc = keep_name(n, bytes, e);
+	}
+	v->files_more += last->more;
+	return rc;
+}
+
 int verify_names(struct verify *v, const struct backup_snapshot *id, int dir_fd,
     const struct manifest *m, const char *filename, struct err *e)
 {
 	const struct snapshot_hold hold = { .fd = dir_fd };
 	char archive[BACKUP_ID_MAX + 1];
 	struct naming n = { .v = v, .archive = archive };
+	struct verify_named named = {
+		.hurt = v->result.hurt_n,
+		.first = v->files_n,
+		.more = v->files_more,
+		.known = true,
+	};
 	struct err why = ERR_INIT;
+	bool again = false;
 	int rc = 0;
 
 	if (v->ranges_n == 0 || !archive_of(filename, archive))
 		return 0;
 	qsort(v->ranges, v->ranges_n, sizeof(*v->ranges), compare_ranges);
+	rc = make_key(v, m, archive, &named.key, e);
+	if (rc == 0)
+		rc = name_again(&n, &named.key, &again, e);
+	if (rc < 0 || again)
+		return rc;
 	rc = catalog_open(v->ds, id, &hold, m, archive, &n.c, &why);
 	if (rc == ERR_NOTFOUND) /* a tar that has none */
 		return 0;
 	if (rc == 0)
 		rc = name_all(&n, &why);
 	catalog_close(n.c);
-	if (rc == 0)
+	if (rc == 0) {
+		named.n = v->files_n - named.first;
+		named.more = v->files_more - named.more;
+		v->named = named;
 		return 0;
+	}
 	err_prefix(
 	    &why, "the files of '%s' that are hurt can not be named", archive);
 	return verify_finding(v, rc, &why, e);

@@ -173,6 +173,37 @@ static void names_each_file_once(void **state)
 	}
 }
 
+/* Snapshots that are the same, and then one that is not. */
+static void names_them_in_each_snapshot(void **state)
+{
+	struct scene *s = *state;
+	struct backup_snapshot ids[4];
+	struct idx_entry chunk;
+
+	for (size_t i = 0; i < 4; i++) {
+		restorefix_begin(s->f);
+		treefix_begin(&s->t, s->f, "root.tree");
+		treefix_file(&s->t, i < 3 ? "same" : "other", "content");
+		treefix_end(&s->t);
+		restorefix_commit(s->f);
+		ids[i] = s->f->id;
+	}
+	chunk = restorefix_entry(s->f, "root.tree.didx", 0);
+	restorefix_spoil(s->f, &chunk.digest, SPOIL_MISSING);
+	assert_ok(
+	    verify_run(s->f->ds, ids, 4, &s->f->task, &s->result, &s->f->e),
+	    &s->f->e);
+	assert_int_equal(s->result.hurt_n, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const struct verify_hurt *h = &s->result.hurt[i];
+
+		assert_int_equal(h->files_n, 1);
+		assert_int_equal(h->files_more, 0);
+		assert_string_equal(h->files[0].archive, "root.tree");
+		assert_string_equal(h->files[0].path, i < 3 ? "same" : "other");
+	}
+}
+
 /* A catalog that is hurt, too, is one more finding. */
 static void says_why_none_is_named(void **state)
 {
@@ -198,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCENE_TEST(names_who_needs_it),
 		SCENE_TEST(names_each_file_once),
+		SCENE_TEST(names_them_in_each_snapshot),
 		SCENE_TEST(says_why_none_is_named),
 	};
 
