@@ -20,6 +20,7 @@ cmd_fn cmd_cat;
 cmd_fn cmd_completion;
 cmd_fn cmd_diff;
 cmd_fn cmd_du;
+cmd_fn cmd_export;
 cmd_fn cmd_files;
 cmd_fn cmd_find;
 cmd_fn cmd_forget;

@@ -17,6 +17,8 @@
 #include "index/exclude.h"
 #include "index/idx.h"
 #include "index/ingest.h"
+#include "index/tar_push.h"
+#include "index/tree_import.h"
 #include "index/tree_push.h"
 
 /* One push, from the arguments to the result. */
@@ -32,6 +34,7 @@ struct push {
 	struct push_result *results;
 	struct session_stats stats;
 	struct backup_snapshot id;
+	bool ignore_zeros;
 	bool changed;
 	bool incomplete;
 };
@@ -105,6 +108,7 @@ static int parse_options(
 	p->ingest.chunk_size = (size_t)chunk_size;
 	p->tree.one_file_system = invocation_has(inv, "one-file-system");
 	p->tree.exclude_caches = invocation_has(inv, "exclude-caches");
+	p->ignore_zeros = invocation_has(inv, "ignore-zeros");
 	p->opts.notes = note;
 	p->opts.dry_run = invocation_has(inv, "dry-run");
 	p->opts.command = "push";
@@ -148,6 +152,46 @@ static int push_tree(struct push *p, struct session *s, size_t i, struct err *e)
 	return 0;
 }
 
+static int push_tar(struct push *p, struct session *s, size_t i,
+    const struct ingest_source *from, struct err *e)
+{
+	const struct tar_push_opts opts = { .ingest = p->ingest,
+		.ignore_zeros = p->ignore_zeros };
+	struct push_result *r = &p->results[i];
+	struct tar_push_result result;
+	int rc = tar_push(
+	    s, p->sources[i].archive, from, &opts, &p->app->task, &result, e);
+
+	if (rc < 0)
+		return rc;
+	r->content = result.content;
+	r->catalog = result.catalog;
+	r->members = result.members;
+	p->incomplete = p->incomplete || !result.whole;
+	return 0;
+}
+
+/* A tree from an archive file. */
+static int push_import(struct push *p, struct session *s, size_t i,
+    const struct ingest_source *from, struct err *e)
+{
+	const struct tree_import_opts opts = { .ingest = p->ingest,
+		.ignore_zeros = p->ignore_zeros };
+	struct push_result *r = &p->results[i];
+	struct tree_import_result result;
+	int rc = tree_import(
+	    s, p->sources[i].archive, from, &opts, &p->app->task, &result, e);
+
+	if (rc < 0)
+		return rc;
+	r->content = result.written.content;
+	r->content.changed = result.changed;
+	r->catalog = result.written.catalog;
+	r->members = result.members;
+	p->incomplete = p->incomplete || !result.whole;
+	return 0;
+}
+
 static int push_stream(
     struct push *p, struct session *s, size_t i, struct err *e)
 {
@@ -167,6 +211,10 @@ static int push_stream(
 		    s, src->filename, &from, &p->ingest, task, r, e);
 	else if (src->kind == PUSH_CONF)
 		rc = ingest_conf(s, src->filename, &from, task, r, e);
+	else if (src->kind == PUSH_TAR)
+		rc = push_tar(p, s, i, &from, e);
+	else if (src->kind == PUSH_TREE)
+		rc = push_import(p, s, i, &from, e);
 	else
 		rc = ingest_stream(
 		    s, src->filename, &from, &p->ingest, task, r, e);
@@ -191,7 +239,7 @@ static int ingest_one(
 		if (rc < 0)
 			return rc;
 	}
-	if (src->kind == PUSH_TREE)
+	if (src->directory)
 		rc = push_tree(p, s, i, e);
 	else
 		rc = push_stream(p, s, i, e);

@@ -45,8 +45,14 @@ static const struct command_option push_options[] = {
 	    "of directories with a CACHEDIR.TAG store only that" },
 	{ "one-file-system", 0, NULL, false,
 	    "do not look into what is mounted below a tree's root" },
+	{ "ignore-zeros", 0, NULL, false,
+	    "read tars on behind their end: several, one behind another" },
 	{ "dry-run", 0, NULL, false,
 	    "read everything, say what would be stored, change nothing" },
+};
+
+static const struct command_option export_options[] = {
+	{ "format", 0, "tar|zip|cpio", false, "what to write (default tar)" },
 };
 
 static const struct command_option list_options[] = {
@@ -121,14 +127,17 @@ const struct command commands[] = {
 	{ "push", "GROUP ARCHIVE=SOURCE...", "make a snapshot",
 	    "GROUP is host/ID, vm/ID or ct/ID. ARCHIVE says how SOURCE is "
 	    "stored:\n"
-	    "  NAME.tree  a directory with all that is in it\n"
+	    "  NAME.tree  a directory with all that is in it, or an archive "
+	    "file (tar,\n             cpio, zip, 7z, ...; compressed or not) "
+	    "unpacked\n"
+	    "  NAME.tar   a tar as it is, with a list of what is in it\n"
 	    "  NAME.img   a disk image or block device, in chunks of fixed "
 	    "size\n"
-	    "  NAME.raw   any stream; SOURCE - is standard input\n"
+	    "  NAME.raw   any stream\n"
 	    "  NAME.conf  a small file, at most 16 MiB\n"
-	    "Several archives make one snapshot. With --command one archive "
-	    "stands without\n=SOURCE and gets what the command prints; if the "
-	    "command fails, so does push.\n"
+	    "SOURCE - is standard input. Several archives make one snapshot. "
+	    "With --command\none archive stands without =SOURCE and gets what "
+	    "the command prints; if the\ncommand fails, so does push.\n"
 	    "A source that changes while it is read is stored and reported, "
 	    "and what can not\nbe read of a tree is left out and reported: "
 	    "exit code 3.",
@@ -185,6 +194,13 @@ const struct command commands[] = {
 	    "file of a\nNAME.tree or NAME.tar; its digest is compared at the "
 	    "end. Exit code 4: it is\ndamaged.",
 	    NO_OPTIONS, 2, 3, cmd_cat, true },
+	{ "export", "SNAPSHOT ARCHIVE [PATH]",
+	    "write a tree or tar as an archive file to standard output",
+	    "All of NAME.tree or NAME.tar, or a path in it. A NAME.tar without "
+	    "PATH is given\nas a tar exactly as it was pushed. What the format "
+	    "has no place for and what is\ndamaged is left out and reported: "
+	    "exit code 3.",
+	    OPTIONS(export_options), 2, 3, cmd_export, true },
 	{ "restore", "SNAPSHOT ARCHIVE TARGET [PATH...]",
 	    "give an archive, or files of one, back",
 	    "A tree (NAME.tree), or each PATH of a tree or tar with what is "

@@ -65,6 +65,8 @@ static void add_archive(
 	js_set_bool(o, "changed", one->content.changed, e);
 	if (one->is_tree)
 		set_tree(o, &one->tree, e);
+	else if (one->catalog.chunks > 0)
+		js_set_u64(o, "members", one->members, e);
 	if (one->catalog.chunks > 0)
 		set_catalog(o, src, &one->catalog, r->dry_run, e);
 	js_append(archives, o, e);
@@ -164,6 +166,8 @@ static int print_archive(
 		rc = print_stream(&r->content, e);
 	if (rc == 0 && r->is_tree)
 		rc = print_tree(&r->tree, e);
+	else if (rc == 0 && r->catalog.chunks > 0)
+		rc = print_count(r->members, "member", "members", true, e);
 	if (rc == 0)
 		rc = output_text(e, "\n");
 	if (rc == 0 && r->is_tree)

@@ -19,6 +19,7 @@
 struct push_result {
 	struct ingest_result content; /* of its stream, or the blob */
 	struct ingest_result catalog; /* chunks 0: it has none */
+	uint64_t members;             /* of a tar, or of what became a tree */
 	bool is_tree;                 /* pushed from a directory: */
 	struct tree_push_result tree;
 };

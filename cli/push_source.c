@@ -30,6 +30,7 @@ struct kind_row {
 static const struct kind_row kinds[] = {
 	{ ".img", ".fidx", PUSH_IMG },
 	{ ".raw", ".didx", PUSH_RAW },
+	{ ".tar", ".didx", PUSH_TAR },
 	{ ".conf", ".blob", PUSH_CONF },
 	{ ".tree", ".didx", PUSH_TREE },
 };
@@ -62,8 +63,8 @@ static int parse_archive(
 	kind = kind_of(s->archive);
 	if (kind == NULL)
 		return err_set(e, ERR_INVALID,
-		    "'%s': the name must end in .tree, .img, .raw or .conf to "
-		    "say how it is stored",
+		    "'%s': the name must end in .tree, .tar, .img, .raw or "
+		    ".conf to say how it is stored",
 		    shown);
 	if (!backupid_is_safe(s->archive))
 		return err_set(e, ERR_INVALID,
@@ -133,12 +134,6 @@ static int check_all(
 			    "'%s': an image is read from a file or device; "
 			    "store a stream as .raw",
 			    s[i].archive);
-		if (s[i].kind == PUSH_TREE &&
-		    (s[i].path == NULL || strcmp(s[i].path, "-") == 0))
-			return err_set(e, ERR_INVALID,
-			    "'%s': a tree is read from a directory; store a "
-			    "stream as .raw",
-			    s[i].archive);
 		for (size_t j = 0; j < i; j++) {
 			int rc = check_pair(&s[j], &s[i], e);
 
@@ -186,10 +181,7 @@ static int check_opened(struct push_source *s, struct err *e)
 		return rc;
 	type = st.stx_mode & S_IFMT;
 	text_name(shown, sizeof(shown), s->path);
-	if (s->kind == PUSH_TREE && type != S_IFDIR)
-		return err_set(e, ERR_INVALID,
-		    "'%s' is no directory, want one for '%s'", shown,
-		    s->archive);
+	s->directory = type == S_IFDIR;
 	if (s->kind != PUSH_TREE && type == S_IFDIR)
 		return err_set(e, ERR_INVALID,
 		    "'%s' is a directory, want a file; a directory is stored "

@@ -17,6 +17,7 @@
 enum push_kind {
 	PUSH_IMG,
 	PUSH_RAW,
+	PUSH_TAR,
 	PUSH_CONF,
 	PUSH_TREE,
 };
@@ -27,6 +28,7 @@ struct push_source {
 	char filename[BACKUP_ID_MAX + 1];  /* "root.img.fidx" */
 	const char *path; /* as typed; "-"; NULL: the command */
 	int fd;
+	bool directory;     /* of fd */
 	uint64_t size_hint; /* 0: unknown */
 	pid_t child;        /* 0: none */
 };

@@ -2,6 +2,13 @@
 /*
  * tree_import: an archive file (tar, cpio, zip, 7z...: whatever libarchive
  * reads, compressed or not) as a tree archive.
+ *
+ * tar and cpio are read as they come; formats that have their list at the end
+ * (zip, 7z, ...) are put into a temporary file first if they come through a
+ * pipe.  Contents are placed, and names get their ids, in the order of the
+ * archive (tar_rows.h): the same archive gives the same catalog.  Of a name
+ * that comes twice the last one counts.  Nothing of the archive is kept in
+ * memory but 8 to 16 bytes a name.
  */
 #ifndef CAIRN_INDEX_TREE_IMPORT_H
 #define CAIRN_INDEX_TREE_IMPORT_H

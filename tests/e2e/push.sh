@@ -38,16 +38,16 @@ refused 2 host/web1 a <<'END'
 ! cairn: 'a': want ARCHIVE=SOURCE, as in root.img=/dev/sda1
 END
 refused 2 host/web1 a=a <<'END'
-! cairn: 'a': the name must end in .tree, .img, .raw or .conf to say how it is stored
+! cairn: 'a': the name must end in .tree, .tar, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 a.txt=a <<'END'
-! cairn: 'a.txt': the name must end in .tree, .img, .raw or .conf to say how it is stored
+! cairn: 'a.txt': the name must end in .tree, .tar, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 .raw=a <<'END'
 ! cairn: '.raw': a name begins with a letter, digit or '_' and has only these, '.' and '-'
 END
 refused 2 host/web1 =a <<'END'
-! cairn: '': the name must end in .tree, .img, .raw or .conf to say how it is stored
+! cairn: '': the name must end in .tree, .tar, .img, .raw or .conf to say how it is stored
 END
 refused 2 host/web1 a.raw= <<'END'
 ! cairn: 'a.raw=': no source behind '='

@@ -9,6 +9,8 @@
 #define CAIRN_TESTS_SUPPORT_TARFIX_H
 
 #include "index/tar_push.h"
+#include "index/tree_export.h"
+#include "index/tree_import.h"
 #include "tests/support/catalogfix.h"
 
 #define TARFIX_BLOCK ((size_t)512)
@@ -18,7 +20,10 @@ struct tarfix {
 	struct buf tar;
 	struct buf text;
 	struct tar_push_result result;
+	struct tree_import_result imported;
+	bool tree;      /* root.tree was made, not root.tar */
 	size_t content; /* offset of the last member's */
+	int pipe;
 };
 
 /* *state is a struct tarfix. */
@@ -44,11 +49,18 @@ void tarfix_end(struct tarfix *t);
 void tarfix_push_as(struct tarfix *t, const struct tar_push_opts *opts);
 void tarfix_push(struct tarfix *t);
 
+/* t->tar, whatever archive that is, as root.tree of a snapshot; its catalog is
+ * opened.  pipe: it comes through one.  A failure is the result. */
+int tarfix_import(struct tarfix *t, bool pipe);
+/* What was opened last as an archive, into t->tar; a failure is the result. */
+int tarfix_export(struct tarfix *t, enum tree_export_format format,
+    const char *path, struct tree_export_result *ret);
+
 /*
  * The catalog, depth first, a line an entry: path, kind, mode, then, as far as
  * they apply, "size=N", "holes=START+LENGTH,...", "-> TARGET", "link=PATH of
  * the first name", "state=N"; then those of `earlier`, the same behind "- ".
- * The stream is checked for each content.
+ * Each content is checked.
  */
 const char *tarfix_dump(struct tarfix *t);
 void tarfix_assert_dump(struct tarfix *t, const char *want);
