@@ -10,6 +10,9 @@
 /* A name's place in an error message. */
 #define QUOTE_SIZE 96
 
+/* Before each level of a namespace, in a path. */
+#define NS_DIR "ns/"
+
 /* A name must fit into one directory entry. */
 _Static_assert(BACKUP_ID_MAX <= NAME_MAX, "an id is a file name");
 
@@ -330,4 +333,60 @@ enum backup_file_kind backup_file_kind(const char *filename)
 	if (ends_with(filename, n, ".blob"))
 		return BACKUP_FILE_BLOB;
 	return BACKUP_FILE_NONE;
+}
+
+/*
+ * "ns/a/ns/b/host/x" to the namespace "a/b"; *ret_rest is what is behind it.
+ * Whatever is wrong with it ends in names that do not lead back to it.
+ */
+static int parse_ns(const char *path, struct backup_ns *ret,
+    const char **ret_rest, struct err *e)
+{
+	char name[BACKUP_PATH_SIZE] = "";
+	size_t n = 0;
+
+	while (strncmp(path, NS_DIR, sizeof(NS_DIR) - 1) == 0) {
+		size_t part = 0;
+
+		path += sizeof(NS_DIR) - 1;
+		part = strcspn(path, "/");
+		if (n + part + 2 > sizeof(name) || path[part] != '/')
+			return err_set(e, ERR_INVALID, "no namespace");
+		if (n > 0)
+			name[n++] = '/';
+		memcpy(name + n, path, part);
+		n += part;
+		name[n] = '\0';
+		path += part + 1;
+	}
+	*ret_rest = path;
+	return backup_ns_parse(name, ret, e);
+}
+
+bool backup_group_from_path(const char *path, struct backup_group *ret)
+{
+	struct err ignored = ERR_INIT;
+	struct backup_ns ns;
+	const char *rest = NULL;
+	char back[BACKUP_PATH_SIZE];
+
+	if (parse_ns(path, &ns, &rest, &ignored) < 0 ||
+	    backup_group_parse(&ns, rest, ret, &ignored) < 0)
+		return false;
+	backup_group_path(ret, back);
+	return strcmp(back, path) == 0;
+}
+
+bool backup_snapshot_from_path(const char *path, struct backup_snapshot *ret)
+{
+	struct err ignored = ERR_INIT;
+	struct backup_ns ns;
+	const char *rest = NULL;
+	char back[BACKUP_PATH_SIZE];
+
+	if (parse_ns(path, &ns, &rest, &ignored) < 0 ||
+	    backup_snapshot_parse(&ns, rest, ret, &ignored) < 0)
+		return false;
+	backup_snapshot_path(ret, back);
+	return strcmp(back, path) == 0;
 }

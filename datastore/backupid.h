@@ -67,6 +67,13 @@ void backup_snapshot_path(
     const struct backup_snapshot *s, char out[BACKUP_PATH_SIZE]);
 
 /*
+ * And back, of paths from files that may say anything: false if it is not
+ * exactly what these functions give.
+ */
+bool backup_group_from_path(const char *path, struct backup_group *ret);
+bool backup_snapshot_from_path(const char *path, struct backup_snapshot *ret);
+
+/*
  * What people see: "vm/100/2026-07-15T08:30:00Z", with "[prod/db] " before it
  * outside the root namespace.
  */

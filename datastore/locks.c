@@ -54,14 +54,35 @@ struct waiting {
 	const char *what;
 };
 
+/* True if byte 1 is held by another process, as far as one can tell. */
+static bool gc_runs(const struct datastore *ds)
+{
+	struct err ignored = ERR_INIT;
+	bool held = false;
+
+	if (ds->locks == NULL)
+		return true;
+	return lockfile_is_held(ds->locks, LOCK_BYTE_GC, LOCK_SHARED, &held,
+		   &ignored) == 0 &&
+	    held;
+}
+
 /*
  * After 5 s.  F_OFD_GETLK names no process, so who holds it is taken from
- * gc.running: only GC takes these two exclusively.
+ * gc.running: only GC takes the tree lock exclusively, and only GC and prune
+ * the prune lock.
  */
 static void say_gc(void *ctx, struct task *task)
 {
 	const struct waiting *w = ctx;
 	char holder[HOLDER_SIZE];
+
+	if (w->byte == LOCK_BYTE_PRUNE && !gc_runs(w->ds)) {
+		task_message(task, TASK_NOTE,
+		    "%s waits for the %s of '%s', held by a prune or forget",
+		    w->what, byte_name(w->byte), w->ds->path);
+		return;
+	}
 
 	task_message(task, TASK_NOTE,
 	    "%s waits for the %s of '%s', which garbage collection holds while "
@@ -120,6 +141,21 @@ int locks_wait_shared(struct datastore *ds, uint64_t byte, const char *what,
 		return rc;
 	return lockfile_wait(
 	    ds->locks, byte, LOCK_SHARED, UINT64_MAX, task, say_gc, &w, e);
+}
+
+int locks_wait_prune(struct datastore *ds, struct task *task, struct err *e)
+{
+	struct waiting w = {
+		.ds = ds,
+		.byte = LOCK_BYTE_PRUNE,
+		.what = "prune",
+	};
+	int rc = need_locks(ds, e);
+
+	if (rc < 0)
+		return rc;
+	return lockfile_wait(ds->locks, LOCK_BYTE_PRUNE, LOCK_EXCLUSIVE,
+	    UINT64_MAX, task, say_gc, &w, e);
 }
 
 int locks_wait_exclusive(struct datastore *ds, uint64_t byte,
@@ -241,19 +277,6 @@ void locks_gc_retract(struct datastore *ds)
 	    fd >= 0)
 		(void)sysio_ftruncate(fd, 0);
 	file_close(&fd);
-}
-
-/* True if byte 1 is held by another process, as far as one can tell. */
-static bool gc_runs(const struct datastore *ds)
-{
-	struct err ignored = ERR_INIT;
-	bool held = false;
-
-	if (ds->locks == NULL)
-		return true;
-	return lockfile_is_held(ds->locks, LOCK_BYTE_GC, LOCK_SHARED, &held,
-		   &ignored) == 0 &&
-	    held;
 }
 
 static int holder_text(

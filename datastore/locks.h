@@ -8,7 +8,8 @@
  * | 1             | GC, for the whole run                  | exclusive    |
  * | 2 tree lock   | publish, forget, prune                 | shared       |
  * |               | GC while it lists                      | exclusive    |
- * | 3 prune lock  | forget, prune                          | shared       |
+ * | 3 prune lock  | forget                                 | shared       |
+ * |               | prune, one group at a time             | exclusive    |
  * |               | GC from the 4th round of listing       | exclusive    |
  * | 16 + N        | one touch or insert in prefix N        | shared       |
  * |               | look again and unlink or rename        | exclusive    |
@@ -41,6 +42,11 @@
  */
 int locks_wait_shared(struct datastore *ds, uint64_t byte, const char *what,
     struct task *task, struct err *e);
+/*
+ * Prune: the prune lock exclusively, however long it takes, so that nobody
+ * removes what a policy counts on while it is carried out.
+ */
+int locks_wait_prune(struct datastore *ds, struct task *task, struct err *e);
 /* GC: exclusive, at most timeout_ms; ERR_BUSY names the sessions. */
 int locks_wait_exclusive(struct datastore *ds, uint64_t byte,
     uint64_t timeout_ms, const char *what, struct task *task, struct err *e);

@@ -73,10 +73,13 @@ static void decide(
 	d->reason = reason;
 }
 
-static void set_aside_future(struct deciding *c, int64_t now)
+/* What has no part in anything. */
+static void set_aside(struct deciding *c, int64_t now)
 {
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->items[i].time > now)
+		if (c->items[i].half_removed)
+			decide(&c->d[i], false, RETENTION_HALF_REMOVED);
+		else if (c->items[i].time > now)
 			decide(&c->d[i], true, RETENTION_FUTURE);
 	}
 }
@@ -103,7 +106,8 @@ static void decide_unfinished(struct deciding *c)
 	}
 	for (size_t i = 0; i < c->n; i++) {
 		if (c->items[i].is_protected &&
-		    c->d[i].reason != RETENTION_FUTURE)
+		    c->d[i].reason != RETENTION_FUTURE &&
+		    c->d[i].reason != RETENTION_HALF_REMOVED)
 			decide(&c->d[i], true, RETENTION_PROTECTED);
 	}
 }
@@ -269,7 +273,7 @@ void retention_decide(const struct retention_policy *p, const struct zone *z,
 
 	for (size_t i = 0; i < n; i++)
 		ret[i] = (struct retention_decision){ .keep = false };
-	set_aside_future(&c, now);
+	set_aside(&c, now);
 	decide_unfinished(&c);
 	decide_within(&c);
 	for (int rule = RETENTION_LAST; rule < RETENTION_RULES; rule++)
@@ -320,6 +324,9 @@ const char *retention_text(
 	case RETENTION_UNFINISHED:
 		text = "unfinished, there is a newer one";
 		break;
+	case RETENTION_HALF_REMOVED:
+		text = "its removal was interrupted";
+		break;
 	case RETENTION_NO_RULE:
 		text = "no rule keeps it";
 		break;
@@ -343,6 +350,8 @@ const char *retention_reason_name(enum retention_reason r)
 		return "partial";
 	case RETENTION_UNFINISHED:
 		return "unfinished";
+	case RETENTION_HALF_REMOVED:
+		return "half-removed";
 	case RETENTION_COVERED:
 		return "covered";
 	case RETENTION_NO_RULE:

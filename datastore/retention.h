@@ -57,6 +57,7 @@ struct retention_item {
 	int64_t time;
 	bool finished;
 	bool is_protected;
+	bool half_removed; /* unfinished, because a removal was interrupted */
 };
 
 enum retention_reason {
@@ -68,6 +69,7 @@ enum retention_reason {
 	RETENTION_PARTIAL, /* unfinished, no finished one is newer */
 	/* to be removed */
 	RETENTION_UNFINISHED,
+	RETENTION_HALF_REMOVED,
 	RETENTION_COVERED, /* a newer one of its period was kept */
 	RETENTION_NO_RULE,
 };
@@ -104,7 +106,7 @@ bool retention_empties(const struct retention_item *items,
 const char *retention_text(
     const struct retention_decision *d, char out[RETENTION_TEXT_SIZE]);
 /* For JSON: "rule", "protected", "future", "partial", "unfinished",
- * "covered", "no-rule". */
+ * "half-removed", "covered", "no-rule". */
 const char *retention_reason_name(enum retention_reason r);
 
 #endif

@@ -304,6 +304,10 @@ static int open_steps(struct session *s, struct err *e)
 		rc = take_byte0(s, e);
 	if (rc == 0)
 		rc = session_clean_dead(s->ds, s->task, &cleaned, e);
+	if (rc == 0) {
+		rc = snapshot_end_removals(
+		    s->ds, &s->id.group, s->task, &cleaned, e);
+	}
 	if (rc == 0)
 		rc = take_group(s, e);
 	if (rc == 0) {

@@ -6,7 +6,8 @@
  * at all.  The order of its steps is what garbage collection's safety rests
  * on (etc/doc/gc-safety.md, I1 to I4):
  *
- *   1 own byte (datastore_open), byte 0    2 clean dead registrations
+ *   1 own byte (datastore_open), byte 0    2 clean dead registrations,
+ *                                            end interrupted removals
  *   3 group, `owner`, group lock           4 registration
  *   5 base: lock, re-check                 6 mkdir of the snapshot, its lock
  *   7 chunks                               8 files under temporary names,

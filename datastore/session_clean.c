@@ -22,8 +22,6 @@
  */
 #define WITHDRAW_WAIT_MS 5000U
 
-#define NS_DIR "ns/"
-
 /* Our directory, if we died on the way to locking it. */
 static int lock_own_dir(struct session *s, struct err *e)
 {
@@ -140,63 +138,6 @@ void session_abort(struct session *s)
 	session_release(s, !clean);
 }
 
-/*
- * "ns/a/ns/b/host/x" to the namespace "a/b"; *ret_rest is what is behind it.
- * The path comes from a file: whatever is wrong with it ends in names that do
- * not lead back to it.
- */
-static int parse_ns(const char *path, struct backup_ns *ret,
-    const char **ret_rest, struct err *e)
-{
-	char name[BACKUP_PATH_SIZE] = "";
-	size_t n = 0;
-
-	while (strncmp(path, NS_DIR, sizeof(NS_DIR) - 1) == 0) {
-		size_t part = 0;
-
-		path += sizeof(NS_DIR) - 1;
-		part = strcspn(path, "/");
-		if (n + part + 2 > sizeof(name) || path[part] != '/')
-			return err_set(e, ERR_INVALID, "no namespace");
-		if (n > 0)
-			name[n++] = '/';
-		memcpy(name + n, path, part);
-		n += part;
-		name[n] = '\0';
-		path += part + 1;
-	}
-	*ret_rest = path;
-	return backup_ns_parse(name, ret, e);
-}
-
-static bool parse_group_path(const char *path, struct backup_group *ret)
-{
-	struct err ignored = ERR_INIT;
-	struct backup_ns ns;
-	const char *rest = NULL;
-	char back[BACKUP_PATH_SIZE];
-
-	if (parse_ns(path, &ns, &rest, &ignored) < 0 ||
-	    backup_group_parse(&ns, rest, ret, &ignored) < 0)
-		return false;
-	backup_group_path(ret, back);
-	return strcmp(back, path) == 0;
-}
-
-static bool parse_snapshot_path(const char *path, struct backup_snapshot *ret)
-{
-	struct err ignored = ERR_INIT;
-	struct backup_ns ns;
-	const char *rest = NULL;
-	char back[BACKUP_PATH_SIZE];
-
-	if (parse_ns(path, &ns, &rest, &ignored) < 0 ||
-	    backup_snapshot_parse(&ns, rest, ret, &ignored) < 0)
-		return false;
-	backup_snapshot_path(ret, back);
-	return strcmp(back, path) == 0;
-}
-
 struct cleaning {
 	struct datastore *ds;
 	struct task *task;
@@ -272,9 +213,9 @@ static int clean_one(
 	bool has_snapshot = info->snapshot[0] != '\0';
 
 	/* One that names nothing that could be, or can not be read. */
-	if (info->damaged || !parse_group_path(info->group, &g))
+	if (info->damaged || !backup_group_from_path(info->group, &g))
 		return 0;
-	if (has_snapshot && !parse_snapshot_path(info->snapshot, &s))
+	if (has_snapshot && !backup_snapshot_from_path(info->snapshot, &s))
 		return 0;
 	return clean_named(c, info, &g, has_snapshot ? &s : NULL, e);
 }

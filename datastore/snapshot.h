@@ -52,6 +52,27 @@ void snapshot_release(struct snapshot_hold *h);
 int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
     struct task *task, struct err *e);
 
+/* The same where the caller holds the prune lock; `what` waits, in messages. */
+int snapshot_forget_locked(struct datastore *ds,
+    const struct backup_snapshot *s, const char *what, struct task *task,
+    struct err *e);
+
+/*
+ * Removals that were begun and did not end, because somebody was killed in
+ * the middle: recorded in `.cairn/removed`, still there, without a manifest,
+ * not protected.  What is left of them are index files that keep chunks.  only:
+ * those of this group; NULL: all.  The array is to be freed.
+ */
+int snapshot_interrupted(struct datastore *ds, const struct backup_group *only,
+    struct backup_snapshot **ret, size_t *ret_n, struct err *e);
+
+/*
+ * End them.  One that somebody holds is left alone: it is being removed now,
+ * or written anew.  What can not be ended is a warning.
+ */
+int snapshot_end_removals(struct datastore *ds, const struct backup_group *only,
+    struct task *task, size_t *ret_n, struct err *e);
+
 /*
  * Remove the directory's content and the directory, under locks that the
  * caller holds (tree shared, snapshot exclusive): manifest first; path

@@ -275,9 +275,9 @@ int snapshot_try_remove_group(struct datastore *ds,
 	return rc;
 }
 
-/* The prune lock is held. */
-static int forget_locked(struct datastore *ds, const struct backup_snapshot *s,
-    struct task *task, struct err *e)
+int snapshot_forget_locked(struct datastore *ds,
+    const struct backup_snapshot *s, const char *what, struct task *task,
+    struct err *e)
 {
 	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
 	struct err group_err = ERR_INIT;
@@ -298,7 +298,7 @@ static int forget_locked(struct datastore *ds, const struct backup_snapshot *s,
 		    err_set(e, ERR_REFUSED, "snapshot '%s' is protected", text);
 	}
 	if (rc == 0)
-		rc = locks_wait_shared(ds, LOCK_BYTE_TREE, "forget", task, e);
+		rc = locks_wait_shared(ds, LOCK_BYTE_TREE, what, task, e);
 	if (rc < 0)
 		goto out;
 	rc = snapshot_remove(ds, group_fd, hold.fd, s, e);
@@ -327,7 +327,7 @@ int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
 
 	if (rc < 0)
 		return rc;
-	rc = forget_locked(ds, s, task, e);
+	rc = snapshot_forget_locked(ds, s, "forget", task, e);
 	locks_release(ds, LOCK_BYTE_PRUNE, LOCK_SHARED);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "datastore/probe.h"
 #include "datastore/registration.h"
 #include "datastore/session.h"
+#include "datastore/snapshot.h"
 #include "gc/gc_internal.h"
 
 /* A margin below this is made up for by waiting first. */
@@ -274,6 +275,10 @@ int gc_start(struct gc_run *run, struct err *e)
 
 	if (rc == 0)
 		rc = session_clean_dead(run->ds, run->task, &cleaned, e);
+	if (rc == 0) {
+		rc = snapshot_end_removals(
+		    run->ds, NULL, run->task, &cleaned, e);
+	}
 	if (rc == 0)
 		rc = read_sessions(run, e);
 	if (rc == 0)
@@ -281,24 +286,54 @@ int gc_start(struct gc_run *run, struct err *e)
 	return rc;
 }
 
-/* What a run would remove before it lists: snapshots of the dead. */
+static int add_skipped(struct gc_run *run, const char *path, struct err *e)
+{
+	run->skip[run->skip_n] = strdup(path);
+	if (run->skip[run->skip_n] == NULL)
+		return err_nomem(e);
+	run->skip_n++;
+	return 0;
+}
+
+static bool is_live(const struct registration_list *list, const char *path)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (list->items[i].live &&
+		    strcmp(list->items[i].snapshot, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What a run would remove before it lists: snapshots of the dead, and what is
+ * left of interrupted removals. */
 static int find_skipped(
     struct gc_run *run, const struct registration_list *list, struct err *e)
 {
-	run->skip = calloc(list->n + 1, sizeof(*run->skip));
+	struct backup_snapshot *halves = NULL;
+	size_t n = 0;
+	int rc = snapshot_interrupted(run->ds, NULL, &halves, &n, e);
+
+	if (rc < 0)
+		return rc;
+	run->skip = calloc(list->n + n + 1, sizeof(*run->skip));
 	if (run->skip == NULL)
-		return err_nomem(e);
-	for (size_t i = 0; i < list->n; i++) {
+		rc = err_nomem(e);
+	for (size_t i = 0; rc == 0 && i < list->n; i++) {
 		const struct registration_info *info = &list->items[i];
 
-		if (info->live || info->snapshot[0] == '\0')
-			continue;
-		run->skip[run->skip_n] = strdup(info->snapshot);
-		if (run->skip[run->skip_n] == NULL)
-			return err_nomem(e);
-		run->skip_n++;
+		if (!info->live && info->snapshot[0] != '\0')
+			rc = add_skipped(run, info->snapshot, e);
 	}
-	return 0;
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		char path[BACKUP_PATH_SIZE];
+
+		backup_snapshot_path(&halves[i], path);
+		if (!is_live(list, path))
+			rc = add_skipped(run, path, e);
+	}
+	free(halves);
+	return rc;
 }
 
 /*

@@ -28,11 +28,14 @@ static void check_group(const struct backup_group *g, const char *text)
 {
 	static const struct backup_group other = { .type = BACKUP_HOST,
 		.id = "10" };
+	struct backup_group back;
 	char path[BACKUP_PATH_SIZE];
 	int c = backup_group_compare(g, &other);
 
 	backup_group_path(g, path);
 	check_path(path);
+	MUST(backup_group_from_path(path, &back));
+	MUST(backup_group_compare(&back, g) == 0);
 	MUST(strcmp(path + strlen(path) - strlen(text), text) == 0);
 	backup_group_text(g, path);
 	MUST(strcmp(path + strlen(path) - strlen(text), text) == 0);
@@ -70,9 +73,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (backup_group_parse(&ns, name, &g, &e) == 0)
 		check_group(&g, name);
 	if (backup_snapshot_parse(&ns, name, &s, &e) == 0) {
+		struct backup_snapshot back;
+
 		backup_snapshot_path(&s, path);
 		check_path(path);
+		MUST(backup_snapshot_from_path(path, &back));
+		MUST(back.time == s.time);
+		MUST(backup_group_compare(&back.group, &s.group) == 0);
 		MUST(strcmp(path + strlen(path) - strlen(name), name) == 0);
+	}
+	if (backup_snapshot_from_path(name, &s)) {
+		backup_snapshot_path(&s, path);
+		MUST(strcmp(path, name) == 0);
 	}
 	(void)backup_file_kind(name);
 	free(text);

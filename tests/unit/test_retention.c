@@ -37,7 +37,8 @@ static int64_t at(const char *time)
 	return t;
 }
 
-/* "TIME", or with one of these behind: p protected, u unfinished. */
+/* "TIME", or with one of these behind: p protected, u unfinished, h half
+ * removed. */
 static void add(struct group *g, const char *text)
 {
 	char time[TEXT_TIME_SIZE];
@@ -46,7 +47,8 @@ static void add(struct group *g, const char *text)
 	(void)snprintf(time, sizeof(time), "%.20s", text);
 	item.time = at(time);
 	item.is_protected = strchr(text, 'p') != NULL;
-	item.finished = strchr(text, 'u') == NULL;
+	item.half_removed = strchr(text, 'h') != NULL;
+	item.finished = strchr(text, 'u') == NULL && !item.half_removed;
 	assert_true(g->n < MAX);
 	assert_true(g->n == 0 || g->items[g->n - 1].time < item.time);
 	g->items[g->n++] = item;
@@ -238,6 +240,23 @@ static void unfinished_ones(void **state)
 	    "- unfinished, there is a newer one\n"
 	    "- unfinished, there is a newer one\n"
 	    "+ keep-daily 2026-11-30\n");
+}
+
+/* It is as good as gone: the newest unfinished one is another. */
+static void half_removed_ones(void **state)
+{
+	struct group g = { .n = 0 };
+
+	(void)state;
+	add(&g, "2026-11-26T12:00:00Zh");
+	add(&g, "2026-11-27T12:00:00Z");
+	add(&g, "2026-11-28T12:00:00Zu");
+	add(&g, "2026-11-29T12:00:00Zh");
+	expect(&g, "keep-last 1",
+	    "- its removal was interrupted\n"
+	    "+ keep-last\n"
+	    "+ unfinished, the newest\n"
+	    "- its removal was interrupted\n");
 }
 
 /* A clock that was wrong once must not use up what others need. */
@@ -678,6 +697,7 @@ int main(void)
 		cmocka_unit_test(options_follow_each_other),
 		cmocka_unit_test(protected_ones),
 		cmocka_unit_test(unfinished_ones),
+		cmocka_unit_test(half_removed_ones),
 		cmocka_unit_test(future_ones),
 		cmocka_unit_test(empty_groups),
 		cmocka_unit_test(within),
