@@ -12,6 +12,7 @@
 #include "datastore/backupid.h"
 #include "datastore/base/err.h"
 #include "datastore/base/json.h"
+#include "gc/wouldfree.h"
 
 typedef int cmd_fn(
     struct app *app, const struct invocation *inv, struct err *e);
@@ -31,8 +32,10 @@ cmd_fn cmd_init;
 cmd_fn cmd_inspect;
 cmd_fn cmd_list;
 cmd_fn cmd_ls;
+cmd_fn cmd_namespaces;
 cmd_fn cmd_note;
 cmd_fn cmd_protect;
+cmd_fn cmd_prune;
 cmd_fn cmd_push;
 cmd_fn cmd_restore;
 cmd_fn cmd_status;
@@ -49,6 +52,14 @@ void cmd_json_group(
     struct js *obj, const struct backup_group *g, struct err *e);
 void cmd_json_snapshot(
     struct js *obj, const struct backup_snapshot *s, struct err *e);
+
+/* What would become garbage if these snapshots were removed; in memory of
+ * the touch batch. */
+int cmd_garbage_count(struct app *app, struct datastore *ds,
+    const struct backup_snapshot *gone, size_t n, struct wouldfree *ret,
+    struct err *e);
+struct js *cmd_garbage_json(const struct wouldfree *w, struct err *e);
+int cmd_garbage_print(const struct wouldfree *w, struct err *e);
 
 /* A file of a snapshot as ARCHIVE: its name without the suffix. */
 void cmd_archive_name(const char *filename, char out[BACKUP_ID_MAX + 1]);

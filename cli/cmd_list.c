@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_list: list, groups, files: what there is.
+ * cmd_list: list, groups, namespaces, files: what there is.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -347,6 +347,93 @@ out:
 	js_free(l.array);
 	table_free(l.table);
 	tree_groups_release(&groups);
+	datastore_close(l.ds);
+	if (rc < 0)
+		return rc;
+	return l.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
+}
+
+/* The one that --ns names, or below it; of the root, all. */
+static bool is_below(const struct backup_ns *ns, const struct backup_ns *top)
+{
+	size_t n = strlen(top->name);
+
+	return n == 0 ||
+	    (strncmp(ns->name, top->name, n) == 0 &&
+		(ns->name[n] == '\0' || ns->name[n] == '/'));
+}
+
+static int namespace_out(
+    struct lister *l, const struct backup_ns *ns, struct err *e)
+{
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = l };
+	struct tree_groups groups = { .items = NULL, .n = 0 };
+	struct err why = ERR_INIT;
+	int rc = tree_groups_past(l->ds, ns, &o, &groups, &why);
+	size_t n = groups.n;
+
+	tree_groups_release(&groups);
+	if (rc == ERR_NOTFOUND)
+		return 0; /* removed since the namespaces were listed */
+	if (rc < 0)
+		return pass_over_damage(l, &why, e);
+	if (l->app->json) {
+		struct js *obj = js_object();
+
+		output_json_begin(e);
+		js_set_str(obj, "namespace", ns->name, e);
+		js_set_u64(obj, "groups", n, e);
+		js_append(l->array, obj, e);
+		return e->code;
+	}
+	rc =
+	    table_cell(l->table, e, "%s", ns->name[0] == '\0' ? "-" : ns->name);
+	return rc < 0 ? rc : table_cell(l->table, e, "%zu", n);
+}
+
+static int list_namespaces(struct lister *l, struct err *e)
+{
+	const struct tree_obstacles o = { .fn = pass_over, .ctx = l };
+	struct tree_namespaces all = { .items = NULL, .n = 0 };
+	bool any = false;
+	int rc = tree_namespaces_past(l->ds, &o, &all, e);
+
+	for (size_t i = 0; i < all.n && rc == 0; i++) {
+		if (!is_below(&all.items[i], &l->app->ns))
+			continue;
+		any = true;
+		rc = namespace_out(l, &all.items[i], e);
+	}
+	tree_namespaces_release(&all);
+	if (rc == 0 && !any)
+		rc = err_set(e, ERR_NOTFOUND, "namespace '%s' does not exist",
+		    l->app->ns.name);
+	return rc;
+}
+
+int cmd_namespaces(struct app *app, const struct invocation *inv, struct err *e)
+{
+	static const char *const heading[] = { "NAMESPACE", "GROUPS" };
+	struct lister l = { .app = app };
+	int rc = app_open_datastore(app, DATASTORE_READ, &l.ds, e);
+
+	(void)inv;
+	if (rc == 0)
+		rc = table_new("lr", heading, &l.table, e);
+	if (rc < 0)
+		goto out;
+	l.array = js_array();
+	rc = list_namespaces(&l, e);
+	if (rc == 0 && app->json) {
+		output_json_begin(e);
+		rc = output_json(l.array, e);
+		l.array = NULL;
+	} else if (rc == 0) {
+		rc = table_print(l.table, e);
+	}
+out:
+	js_free(l.array);
+	table_free(l.table);
 	datastore_close(l.ds);
 	if (rc < 0)
 		return rc;

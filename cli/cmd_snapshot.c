@@ -8,28 +8,49 @@
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/output.h"
+#include "datastore/base/file.h"
 #include "datastore/base/text.h"
 #include "datastore/snapshot.h"
 
 typedef int (*snapshot_fn)(struct datastore *ds,
     const struct backup_snapshot *s, struct task *task, struct err *e);
 
-/* All names are looked up before the first snapshot is changed. */
-static int find_all(struct datastore *ds, const struct app *app,
-    const struct invocation *inv, struct backup_snapshot **ret, struct err *e)
+static bool is_among(const struct backup_snapshot *ids, size_t n,
+    const struct backup_snapshot *id)
 {
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i].time == id->time &&
+		    backup_group_compare(&ids[i].group, &id->group) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * All names are looked up before the first snapshot is changed.  "latest" may
+ * be one that was named as well: each is there once.
+ */
+static int find_all(struct datastore *ds, const struct app *app,
+    struct backup_snapshot **ret, size_t *ret_n, struct err *e)
+{
+	const struct invocation *inv = app->inv;
 	struct backup_snapshot *ids = calloc(inv->args_n, sizeof(*ids));
+	size_t n = 0;
 	int rc = 0;
 
 	if (ids == NULL)
 		return err_nomem(e);
-	for (size_t i = 0; i < inv->args_n && rc == 0; i++)
-		rc = tree_find_snapshot(ds, &app->ns, inv->args[i], &ids[i], e);
+	for (size_t i = 0; i < inv->args_n && rc == 0; i++) {
+		rc = tree_find_snapshot(ds, &app->ns, inv->args[i], &ids[n], e);
+		if (rc == 0 && !is_among(ids, n, &ids[n]))
+			n++;
+	}
 	if (rc < 0) {
 		free(ids);
 		return rc;
 	}
 	*ret = ids;
+	*ret_n = n;
 	return 0;
 }
 
@@ -54,21 +75,22 @@ static int done(struct app *app, struct js *array, const char *what,
  * Several snapshots: one that fails does not keep the others from being
  * done; each failure is told, the first decides the exit code.
  */
-static int each(struct app *app, const struct invocation *inv, snapshot_fn fn,
-    const char *what, struct err *e)
+static int each(
+    struct app *app, snapshot_fn fn, const char *what, struct err *e)
 {
 	struct backup_snapshot *ids = NULL;
 	struct datastore *ds = NULL;
 	struct js *array = NULL;
+	size_t n = 0;
 	int first = EXIT_DONE;
 	int rc = app_open_datastore(app, DATASTORE_WRITE, &ds, e);
 
 	if (rc == 0)
-		rc = find_all(ds, app, inv, &ids, e);
+		rc = find_all(ds, app, &ids, &n, e);
 	if (rc < 0)
 		goto out;
 	array = js_array();
-	for (size_t i = 0; i < inv->args_n && rc == 0; i++) {
+	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct err why = ERR_INIT;
 		int one = fn(ds, &ids[i], &app->task, &why);
 
@@ -94,9 +116,86 @@ out:
 	return rc < 0 ? rc : first;
 }
 
+/* Is it one that would not be removed?  Who holds it now is not asked. */
+static int check_protected(
+    struct datastore *ds, const struct backup_snapshot *id, struct err *e)
+{
+	char text[BACKUP_PATH_SIZE];
+	bool is_protected = false;
+	int fd = -1;
+	int rc = tree_open_snapshot(ds, id, &fd, e);
+
+	if (rc == 0)
+		rc = snapshot_is_protected(fd, &is_protected, e);
+	file_close(&fd);
+	if (rc == 0 && is_protected) {
+		backup_snapshot_text(id, text);
+		rc =
+		    err_set(e, ERR_REFUSED, "snapshot '%s' is protected", text);
+	}
+	return rc;
+}
+
+static int print_garbage(
+    struct app *app, struct js *array, const struct wouldfree *w, struct err *e)
+{
+	struct js *doc = NULL;
+
+	if (!app->json) {
+		js_free(array);
+		return cmd_garbage_print(w, e);
+	}
+	doc = js_object();
+	output_json_begin(e);
+	js_set_bool(doc, "dry-run", true, e);
+	js_set(doc, "snapshots", array, e);
+	js_set(doc, "garbage", cmd_garbage_json(w, e), e);
+	return output_json(doc, e);
+}
+
+static int forget_dry(struct app *app, struct err *e)
+{
+	struct wouldfree w = { .chunks = 0 };
+	struct backup_snapshot *ids = NULL;
+	struct datastore *ds = NULL;
+	struct js *array = js_array();
+	size_t n = 0;
+	size_t gone = 0;
+	int first = EXIT_DONE;
+	int rc = app_open_datastore(app, DATASTORE_READ, &ds, e);
+
+	if (rc == 0)
+		rc = find_all(ds, app, &ids, &n, e);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct err why = ERR_INIT;
+		int one = 0;
+
+		if (check_protected(ds, &ids[i], &why) == 0) {
+			ids[gone++] = ids[i];
+			rc = done(app, array, "would forget", &ids[i], e);
+			continue;
+		}
+		one = app_fail(app, &why);
+		if (first == EXIT_DONE)
+			first = one;
+	}
+	if (rc == 0 && (gone > 0 || app->json))
+		rc = cmd_garbage_count(app, ds, ids, gone, &w, e);
+	if (rc == 0 && (gone > 0 || app->json)) {
+		rc = print_garbage(app, array, &w, e);
+		array = NULL;
+	}
+	js_free(array);
+	free(ids);
+	datastore_close(ds);
+	return rc < 0 ? rc : first;
+}
+
 int cmd_forget(struct app *app, const struct invocation *inv, struct err *e)
 {
-	return each(app, inv, snapshot_forget, "forgot", e);
+	if (invocation_has(inv, "dry-run"))
+		return forget_dry(app, e);
+	return each(app, snapshot_forget, "forgot", e);
 }
 
 static int protect(struct datastore *ds, const struct backup_snapshot *s,
@@ -115,12 +214,14 @@ static int unprotect(struct datastore *ds, const struct backup_snapshot *s,
 
 int cmd_protect(struct app *app, const struct invocation *inv, struct err *e)
 {
-	return each(app, inv, protect, "protected", e);
+	(void)inv;
+	return each(app, protect, "protected", e);
 }
 
 int cmd_unprotect(struct app *app, const struct invocation *inv, struct err *e)
 {
-	return each(app, inv, unprotect, "unprotected", e);
+	(void)inv;
+	return each(app, unprotect, "unprotected", e);
 }
 
 /* Line by line: a note has lines, but none that drives the terminal. */

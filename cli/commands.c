@@ -101,6 +101,27 @@ static const struct command_option restore_options[] = {
 	    "owners by their numbers, not by their names" },
 };
 
+static const struct command_option forget_options[] = {
+	{ "dry-run", 0, NULL, false,
+	    "say what would go and become garbage; change nothing" },
+};
+
+static const struct command_option prune_options[] = {
+	{ "keep-within", 0, "DURATION", false,
+	    "all that are at most this much older than the newest" },
+	{ "keep-last", 0, "N", false, "the last N snapshots" },
+	{ "keep-hourly", 0, "N", false, "the newest of each of N hours" },
+	{ "keep-daily", 0, "N", false, "the newest of each of N days" },
+	{ "keep-weekly", 0, "N", false,
+	    "the newest of each of N weeks, which begin on Mondays" },
+	{ "keep-monthly", 0, "N", false, "the newest of each of N months" },
+	{ "keep-yearly", 0, "N", false, "the newest of each of N years" },
+	{ "allow-empty", 0, NULL, false,
+	    "although no finished snapshot of a group would be left" },
+	{ "dry-run", 0, NULL, false,
+	    "say what would go and become garbage; change nothing" },
+};
+
 static const struct command_option protect_none[1];
 
 static const struct command_option gc_options[] = {
@@ -146,6 +167,9 @@ const struct command commands[] = {
 	    OPTIONS(list_options), 0, 1, cmd_list, false },
 	{ "groups", "", "list groups", "", NO_OPTIONS, 0, 0, cmd_groups,
 	    false },
+	{ "namespaces", "", "list namespaces",
+	    "With --ns: that one and those below it. The root is shown as -.",
+	    NO_OPTIONS, 0, 0, cmd_namespaces, false },
 	{ "files", "SNAPSHOT", "list the archives of a snapshot",
 	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or\n"
 	    "host/web1/latest.",
@@ -219,8 +243,23 @@ const struct command commands[] = {
 	    OPTIONS(restore_options), 3, COMMAND_ARGS_ANY, cmd_restore, true },
 	{ "forget", "SNAPSHOT...", "remove snapshots",
 	    "Space comes back with the next 'cairn gc'. A protected snapshot, "
-	    "or one that\nanybody reads, is refused.",
-	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_forget, false },
+	    "or one that\nanybody reads, is refused; the others are removed "
+	    "all the same.",
+	    OPTIONS(forget_options), 1, COMMAND_ARGS_ANY, cmd_forget, false },
+	{ "prune", "[GROUP]", "remove snapshots that no rule keeps",
+	    "Each group on its own; without GROUP, all of the namespace. The "
+	    "rules are\nthose of the command line, or else the keep- keys of "
+	    "the config file. They are\napplied in the order below, each from "
+	    "the newest snapshot on; an hour, day,\nweek, month or year of "
+	    "which an earlier rule has kept one is not counted again.\nA rule "
+	    "of 0 keeps nothing. Days and weeks are those of the datastore's "
+	    "time\nzone (key time-zone of the config file; default UTC).\n\n"
+	    "Always kept: protected snapshots; the newest of all if it is "
+	    "unfinished; those\ndated in the future, which count for "
+	    "nothing. Each is listed with a reason.\n\n"
+	    "Space comes back with the next 'cairn gc'. Exit code 75: a "
+	    "snapshot was in use\nand is left for the next time.",
+	    OPTIONS(prune_options), 0, 1, cmd_prune, false },
 	{ "protect", "SNAPSHOT...", "keep snapshots from being removed", "",
 	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_protect, false },
 	{ "unprotect", "SNAPSHOT...", "allow snapshots to be removed", "",

@@ -27,6 +27,7 @@
 #include "datastore/datastore.h"
 #include "gc/findings.h"
 #include "gc/listing.h"
+#include "index/idx.h"
 #include "index/idxformat.h"
 
 /* A root that was read whole. */
@@ -103,6 +104,10 @@ void mark_release(struct mark *m);
 uint64_t mark_data_bytes(const struct mark *m);
 /* NULL if there is none of this path. */
 const struct mark_root *mark_find(const struct mark *m, const char *path);
+
+/* Open an index file by its path below the root, following no link. */
+int mark_open(
+    struct datastore *ds, const char *path, struct idx **ret, struct err *e);
 
 /* Digests to look for (sorted, without repetition), and who is told. */
 struct mark_search {

@@ -38,10 +38,6 @@ uint64_t mark_estimate(const struct root_file *file);
 const char *mark_shown(
     const struct datastore *ds, const char *path, char out[MARK_SHOWN_SIZE]);
 
-/* Open an index file by its path, following no link. */
-int mark_open(
-    struct datastore *ds, const char *path, struct idx **ret, struct err *e);
-
 /*
  * Read one listed file into the sink.  *ret_whole: it was the one that was
  * listed, and was read whole; *ret then is what to remember of it, without

@@ -14,11 +14,11 @@
 #define LOCK_NAME ".lock"
 
 /*
- * Who holds a lock that a shared (exclusive) one of byte 1 would meet?
+ * Who holds a lock that a shared (exclusive) one of the byte would meet?
  * l_type F_UNLCK: nobody.
  */
-static int ask(
-    struct datastore *ds, short type, struct flock *ret, struct err *e)
+static int ask(struct datastore *ds, off_t byte, short type, struct flock *ret,
+    struct err *e)
 {
 	char shown[CAIRNDIR_SHOWN];
 	int rc = 0;
@@ -29,7 +29,7 @@ static int ask(
 	*ret = (struct flock){
 		.l_type = type,
 		.l_whence = SEEK_SET,
-		.l_start = LOCK_BYTE_GC,
+		.l_start = byte,
 		.l_len = 1,
 	};
 	if (fd < 0)
@@ -69,7 +69,7 @@ int running_who(
     struct datastore *ds, bool *ret, char *who, size_t size, struct err *e)
 {
 	struct flock l;
-	int rc = ask(ds, F_RDLCK, &l, e);
+	int rc = ask(ds, LOCK_BYTE_GC, F_RDLCK, &l, e);
 
 	if (rc < 0)
 		return rc;
@@ -79,6 +79,16 @@ int running_who(
 	return 0;
 }
 
+int running_backup(struct datastore *ds, bool *ret, struct err *e)
+{
+	struct flock l;
+	int rc = ask(ds, LOCK_BYTE_SESSION, F_WRLCK, &l, e);
+
+	if (rc == 0)
+		*ret = l.l_type != F_UNLCK;
+	return rc;
+}
+
 static int busy(struct datastore *ds, struct err *e)
 {
 	char who[RUNNING_WHO_SIZE + 64] = "an unknown program";
@@ -86,7 +96,8 @@ static int busy(struct datastore *ds, struct err *e)
 	struct flock l;
 
 	/* It may be gone by now: then it stays unknown. */
-	if (ask(ds, F_WRLCK, &l, &ignored) == 0 && l.l_type != F_UNLCK)
+	if (ask(ds, LOCK_BYTE_GC, F_WRLCK, &l, &ignored) == 0 &&
+	    l.l_type != F_UNLCK)
 		describe(ds, &l, who, sizeof(who));
 	return err_set(e, ERR_BUSY, "'%s' is in use by %s", ds->path, who);
 }

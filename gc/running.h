@@ -29,4 +29,10 @@ void running_end(struct datastore *ds);
 int running_who(
     struct datastore *ds, bool *ret, char *who, size_t size, struct err *e);
 
+/*
+ * Is a backup being made, by a session of cairn or by a program that locks
+ * like PBS?  Asks likewise.
+ */
+int running_backup(struct datastore *ds, bool *ret, struct err *e);
+
 #endif

@@ -129,6 +129,10 @@ check_json status
 check_json version
 check_json restore --overwrite=always host/a/latest a.raw back
 for file in store/host/a/*/* store/.chunks/*/*; do check_json inspect "$file"; done
+check_json namespaces
+check_json prune --keep-last 1 --dry-run
+check_json prune --keep-last 9 host/j
+check_json forget --dry-run host/j/latest
 check_json forget host/j/latest
 cairn init empty 2>/dev/null
 for command in list groups status 'gc status' verify 'gc --dry-run' gc; do

@@ -95,9 +95,9 @@ static void commands_are_whole(void **state)
 static void what_is_promised_is_there(void **state)
 {
 	static const char *const names[] = { "init", "push", "list", "groups",
-		"files", "cat", "restore", "forget", "protect", "unprotect",
-		"note", "gc", "verify", "status", "inspect", "version",
-		"help" };
+		"namespaces", "files", "cat", "restore", "forget", "prune",
+		"protect", "unprotect", "note", "gc", "verify", "status",
+		"inspect", "version", "help" };
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(names); i++)
