@@ -353,3 +353,69 @@ check 0 cat named <<END
 hurt: $v
 $(for i in {10..40}; do echo "  big.tree:n$i"; done)
 END
+
+# A tar: the last member of a name counts, hard links have their content, and
+# a directory without a member is known by name only.
+pack() { tar --owner=0 --group=0 --numeric-owner --mtime='2001-01-01 00:00:00Z' "$@"; }
+mkdir -p t/d t/none
+printf 'first\n' >t/d/a
+ln t/d/a t/d/hard
+printf 'deep' >t/none/x
+pack -C t --sort=name -cf t.tar d none/x
+printf 'second\n' >t/d/a
+pack -C t -rf t.tar d/a
+w=host/t/2001-01-01T00:00:00Z
+ok cairn push --time 2001-01-01T00:00:00Z host/t root.tar=t.tar
+also=
+check 0 cairn ls -lR $w root.tar <<'END'
+drwxr-xr-x   - 0        0                 - 2001-01-01T00:00:00Z d
+-rw-r--r--   - 0        0                 7 2001-01-01T00:00:00Z d/a
+-rw-r--r--   - 0        0                 6 2001-01-01T00:00:00Z d/hard
+d?????????   - -        -                 - -                    none
+-rw-r--r--   - 0        0                 4 2001-01-01T00:00:00Z none/x
+END
+check 0 cairn ls --all $w root.tar d <<'END'
+a (earlier member)
+a
+hard
+END
+ok cairn ls --json --all $w root.tar d
+python3 - "$out" <<'END'
+import json, sys
+got = [(x["path"], x["size"], x.get("earlier")) for x in json.load(open(sys.argv[1]))]
+assert got == [("d/a", 6, True), ("d/a", 7, None), ("d/hard", 6, None)], got
+END
+check 0 cairn cat $w root.tar d/a <<'END'
+second
+END
+check 0 cairn cat $w root.tar d/hard <<'END'
+first
+END
+check 0 cairn find $w 'no*' <<'END'
+root.tar:none
+END
+check 0 cairn du $w root.tar <<'END'
+      SIZE      STORED     FILES      DIRS  PATH
+      13 B        13 B         2         1  d
+       4 B         4 B         1         1  none
+      17 B        17 B         3         3  .
+END
+rm t.tar
+pack -C t --sort=name -cf t.tar .
+ok cairn push --time 2001-01-02T00:00:00Z host/t root.tar=t.tar
+check 0 cairn diff $w host/t/latest root.tar d <<'END'
+M d/hard (content)
+END
+
+# One that was compressed has no catalog.
+gzip -n t.tar
+run cairn push --time 2001-01-03T00:00:00Z host/t root.tar=t.tar.gz other.tree=tree/new
+[ "$code" -eq 3 ] || fail "exit code $code"
+check 3 cairn find host/t/latest n <<'END'
+other.tree:n
+! cairn: warning: 'host/t/2001-01-03T00:00:00Z': archive 'root.tar' has no catalog
+END
+check 0 cairn diff host/t/2001-01-02T00:00:00Z host/t/latest <<'END'
+M root.tar (content)
++ other.tree
+END
