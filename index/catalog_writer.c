@@ -330,6 +330,29 @@ int catalog_writer_run(struct catalog_writer *w, uint64_t pos, uint64_t length,
 	return rc < 0 ? rc : catalog_sql_step(&w->b.q, stmt, NULL, e);
 }
 
+/* What every reader asks for, and what must fit a column. */
+static int check_whole(
+    struct catalog_writer *w, uint64_t next_pos, struct err *e)
+{
+	sqlite3_stmt *stmt = NULL;
+	bool found = false;
+	int rc = catalog_sql_prepare(&w->b.q,
+	    "select 1 from main.entry where parent = 0 and name = x''", &stmt,
+	    e);
+
+	if (rc == 0)
+		rc = catalog_sql_step(&w->b.q, stmt, &found, e);
+	(void)sqlite3_finalize(stmt);
+	if (rc == 0 && !found)
+		rc = err_set(
+		    e, ERR_INVALID, "'%s': there is no root", w->filename);
+	if (rc == 0 && next_pos > INT64_MAX)
+		rc = err_set(e, ERR_INVALID,
+		    "'%s': position %" PRIu64 " is beyond all positions",
+		    w->filename, next_pos);
+	return rc;
+}
+
 int catalog_writer_finish(struct catalog_writer *w, int64_t next_id,
     uint64_t next_pos, const struct ingest_opts *opts, struct task *task,
     struct ingest_result *ret, struct err *e)
@@ -341,7 +364,11 @@ int catalog_writer_finish(struct catalog_writer *w, int64_t next_id,
 	finalize(w);
 	w->b.session = w->session;
 	w->b.task = task;
-	rc = catalog_build_copy(&w->b, w->tar, e);
+	rc = task_check(task, e);
+	if (rc == 0)
+		rc = catalog_build_copy(&w->b, w->tar, e);
+	if (rc == 0)
+		rc = check_whole(w, next_pos, e);
 	if (rc == 0)
 		rc = catalog_build_meta(&w->b, next_id, next_pos, e);
 	if (rc == 0)

@@ -5,7 +5,8 @@
  * Rows come in any order; they are sorted by key on disk (an unlinked
  * temporary file of $TMPDIR or /var/tmp), written once in that order, and the
  * database becomes NAME.catalog.fidx of the session in chunks of 256 KiB.
- * The same rows give the same bytes.  Memory: at most 24 MiB.
+ * The same rows give the same bytes.  Memory: at most 24 MiB, without what
+ * ingest.h takes at the end.
  */
 #ifndef CAIRN_INDEX_CATALOG_WRITER_H
 #define CAIRN_INDEX_CATALOG_WRITER_H
@@ -26,7 +27,11 @@ int catalog_writer_new(struct session *s, const char *archive,
     struct catalog_writer **ret, struct err *e);
 void catalog_writer_free(struct catalog_writer *w); /* NULL is allowed */
 
-/* One row of `entry`; the key must be new when all is sorted. */
+/*
+ * One row of `entry`, which keeps the rules of catalog.h and has a key that is
+ * new, else ERR_INVALID.  In a tar a row that is no member, like a directory
+ * that only paths name: a member of the same key replaces it without a trace.
+ */
 int catalog_writer_add(
     struct catalog_writer *w, const struct catalog_entry *entry, struct err *e);
 /*
@@ -51,8 +56,9 @@ int catalog_writer_run(struct catalog_writer *w, uint64_t pos, uint64_t length,
     uint64_t start, struct err *e);
 
 /*
- * Sort, write, store.  next_id and next_pos become meta.  Reports the phase
- * "push NAME.catalog".
+ * Sort, write, store.  next_id and next_pos become meta.  Of opts chunk_size is
+ * not looked at.  Reports the phase "push NAME.catalog".  ERR_INVALID: there is
+ * no root.
  */
 int catalog_writer_finish(struct catalog_writer *w, int64_t next_id,
     uint64_t next_pos, const struct ingest_opts *opts, struct task *task,
