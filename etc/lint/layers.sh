@@ -23,7 +23,7 @@ home() {
 	openssl/*) echo 'datastore/base/digest\.c|datastore/crypt\.c' ;;
 	zstd*.h) echo 'datastore/compress\.c' ;;
 	zlib.h) echo 'datastore/blob\.c' ;;
-	sqlite3*.h) echo 'index/[a-z_]+\.[ch]|gc/history[a-z_]*\.[ch]' ;;
+	sqlite3*.h) echo 'index/catalog[a-z_]*\.[ch]|gc/history[a-z_]*\.[ch]' ;;
 	archive*.h) echo 'index/(tar_[a-z_]+|tree_(im|ex)port[a-z_]*)\.[ch]' ;;
 	microhttpd.h) echo 'gc/statuspage[a-z_]*\.c' ;;
 	arpa/* | linux/* | net/* | netinet/* | sys/*) ;;
