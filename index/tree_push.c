@@ -418,16 +418,19 @@ static int walk_all(struct tree_push *t, struct err *e)
 
 static int make_slots(struct tree_push *t, struct err *e)
 {
+	t->slots = calloc(SLOTS, sizeof(*t->slots));
+	if (t->slots == NULL)
+		return err_nomem(e);
+	/* From here on they may be released. */
 	t->slots_n = SLOTS;
-	t->slots = calloc(t->slots_n, sizeof(*t->slots));
+	for (size_t i = 0; i < t->slots_n; i++)
+		t->slots[i].f.fd = -1;
 	t->slot_pointers = calloc(t->slots_n, sizeof(*t->slot_pointers));
 	t->piece = malloc(PIECE);
-	if (t->slots == NULL || t->slot_pointers == NULL || t->piece == NULL)
+	if (t->slot_pointers == NULL || t->piece == NULL)
 		return err_nomem(e);
-	for (size_t i = 0; i < t->slots_n; i++) {
-		t->slots[i].f.fd = -1;
+	for (size_t i = 0; i < t->slots_n; i++)
 		t->slot_pointers[i] = &t->slots[i];
-	}
 	return 0;
 }
 
@@ -459,7 +462,7 @@ static int start(struct tree_push *t, int dirfd, struct err *e)
 static void stop(struct tree_push *t)
 {
 	workers_free(t->workers);
-	for (size_t i = 0; t->slots != NULL && i < t->slots_n; i++) {
+	for (size_t i = 0; i < t->slots_n; i++) {
 		if (t->slots[i].dir != NULL)
 			walk_release(t->slots[i].dir);
 		walk_found_release(&t->slots[i].f);
