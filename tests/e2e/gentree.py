@@ -268,7 +268,7 @@ def make_xattrs():
         set_(b"mode-400", "user.x", b"y")
         os.chmod(at(d, b"mode-400"), 0o400)
     # Owner, user 1, owning group, group 2, mask, others.
-    access = acl((1, 6, none), (2, 4, 1), (4, 4, none), (8, 5, 2),
+    access = acl((1, 7, none), (2, 4, 1), (4, 4, none), (8, 5, 2),
                  (16, 5, none), (32, 0, none))
     set_(b"acl", "system.posix_acl_access", access)
     os.makedirs(at(d, b"acl-dir"), exist_ok=True)
