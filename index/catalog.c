@@ -96,6 +96,8 @@ static int open_database(struct catalog *c, struct err *e)
 		rc = catalog_sql_exec(&c->q, "pragma temp_store = memory", e);
 	/* The schemas are read here, so errors are the file's. */
 	if (rc == 0) {
+		catalog_sql_bound(
+		    &c->q, c->base.source.size + c->changes.source.size);
 		c->q.shown = c->base.shown;
 		rc = catalog_schema_check(
 		    &c->q, CATALOG_BASE, &c->base.earlier, e);
@@ -289,6 +291,12 @@ int catalog_decode(struct catalog *c, sqlite3_stmt *stmt,
 	return catalog_row_decode(&c->q, stmt, shown_of(c, changes), ret, e);
 }
 
+int catalog_disorder(const struct catalog *c, struct err *e)
+{
+	return err_set(
+	    e, ERR_CORRUPT, "'%s': rows that are not in order", c->shown);
+}
+
 int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
     struct catalog_entry *ret, bool *ret_found, struct err *e)
 {
@@ -304,6 +312,10 @@ int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
 		rc = catalog_sql_step(&c->q, stmt, &found, e);
 	if (rc == 0 && found)
 		rc = catalog_decode(c, stmt, ret, e);
+	if (rc == 0 && found &&
+	    (ret->parent != parent || ret->name.n != name.n ||
+		(name.n > 0 && memcmp(ret->name.p, name.p, name.n) != 0)))
+		rc = catalog_disorder(c, e);
 	if (rc == 0)
 		*ret_found = found;
 	return rc;

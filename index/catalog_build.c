@@ -215,8 +215,9 @@ int catalog_build_merge(struct catalog_build *b, struct err *e)
 		"where id not in (select id from changes.attr) union all "
 		"select id, data from changes.attr order by id",
 		"insert into main.account select * from changes.account",
-		"insert or ignore into main.account "
-		"select * from base.account",
+		"insert into main.account select * from base.account b "
+		"where not exists (select 1 from changes.account c where "
+		"c.kind = b.kind and c.id = b.id)",
 		"insert into main.meta select * from changes.meta "
 		"where key <> 'catalog'",
 	};

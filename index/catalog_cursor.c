@@ -11,6 +11,7 @@ struct catalog_cursor {
 	struct catalog *c;
 	sqlite3_stmt *stmt; /* NULL: there are no rows */
 	bool children;      /* the statement is one of catalog_take_children */
+	int64_t of;         /* the parent of those children */
 	bool members;       /* the key has a third part, behind all columns */
 	bool begun;
 	/* The key of the row before. */
@@ -59,6 +60,7 @@ int catalog_children_after(struct catalog *c, int64_t parent,
 	if (cur == NULL)
 		return ERR_NOMEM;
 	cur->children = true;
+	cur->of = parent;
 	rc = catalog_take_children(c, &cur->stmt, e);
 	if (rc == 0)
 		rc = catalog_sql_bind_int(&c->q, cur->stmt, 1, parent, e);
@@ -148,7 +150,6 @@ static int compare_bytes(const struct buf *a, const struct catalog_bytes *b)
 	return order != 0 ? order : (a->len > b->n) - (a->len < b->n);
 }
 
-/* A damaged tree of pages can give any order, or the same row for ever. */
 static int check_order(
     struct catalog_cursor *cur, const struct catalog_entry *x, struct err *e)
 {
@@ -165,10 +166,8 @@ static int check_order(
 		if (order == 0)
 			order = cur->member < member ? -1 : 1;
 	}
-	if (order >= 0) {
-		return err_set(e, ERR_CORRUPT,
-		    "'%s': rows that are not in order", cur->c->shown);
-	}
+	if (order >= 0 || (cur->children && x->parent != cur->of))
+		return catalog_disorder(cur->c, e);
 	cur->begun = true;
 	cur->parent = x->parent;
 	cur->member = member;

@@ -74,6 +74,10 @@ int catalog_query(struct catalog *c, enum catalog_query which,
 int catalog_decode(struct catalog *c, sqlite3_stmt *stmt,
     struct catalog_entry *ret, struct err *e);
 
+/* ERR_CORRUPT: a damaged tree of pages gives any row anywhere, or the same one
+ * for ever. */
+int catalog_disorder(const struct catalog *c, struct err *e);
+
 /* `what` of the merged view of a table of entries, with conditions and order:
  * a statement. */
 int catalog_prepare_entries(struct catalog *c, const char *where,

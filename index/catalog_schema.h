@@ -16,6 +16,8 @@
 #define CATALOG_VERSION 1U
 #define CATALOG_PAGE_SIZE 4096U
 #define CATALOG_HEADER_SIZE 100U
+/* No row takes fewer bytes of a database than its columns' types do. */
+#define CATALOG_ROW_MIN 24U
 
 enum catalog_table {
 	CATALOG_TABLE_ENTRY,

@@ -5,9 +5,16 @@
 
 #include "datastore/base/text.h"
 #include "index/catalog.h"
+#include "index/catalog_schema.h"
 
 /* Of what SQLite says, which may quote the database. */
 #define TEXT 256
+
+/* Instructions between two looks, and as many as a row is worth: far more
+ * than any of our statements needs. */
+#define TICK 100000
+#define ROW_INSTRUCTIONS 400U
+#define TICKS_LEAST 100U
 
 /* Ours are short, and so is a sound schema. */
 #define SQL_MAX 8192
@@ -64,6 +71,20 @@ void catalog_sql_close(struct catalog_sql *q)
 	q->db = NULL;
 }
 
+static int tick(void *ctx)
+{
+	struct catalog_sql *q = ctx;
+
+	return ++q->ticks > q->ticks_max;
+}
+
+void catalog_sql_bound(struct catalog_sql *q, uint64_t bytes)
+{
+	q->ticks_max =
+	    bytes / CATALOG_ROW_MIN * ROW_INSTRUCTIONS / TICK + TICKS_LEAST;
+	sqlite3_progress_handler(q->db, TICK, tick, q);
+}
+
 int catalog_sql_fail(struct catalog_sql *q, int code, struct err *e)
 {
 	char text[TEXT];
@@ -73,6 +94,9 @@ int catalog_sql_fail(struct catalog_sql *q, int code, struct err *e)
 		return rc;
 	if (code == SQLITE_IOERR_NOMEM || (code & 0xff) == SQLITE_NOMEM)
 		return err_nomem(e);
+	if ((code & 0xff) == SQLITE_INTERRUPT && q->ticks_max > 0)
+		return err_set(e, ERR_CORRUPT,
+		    "'%s': damaged database: its pages have no end", q->shown);
 	if ((code & 0xff) == SQLITE_INTERRUPT)
 		return err_set(e, ERR_CANCELLED, "cancelled");
 	/* Of the code alone, where there is no connection or it says that it
@@ -109,8 +133,10 @@ int catalog_sql_prepare(
 int catalog_sql_step(
     struct catalog_sql *q, sqlite3_stmt *stmt, bool *ret_row, struct err *e)
 {
-	int code = sqlite3_step(stmt);
+	int code = 0;
 
+	q->ticks = 0;
+	code = sqlite3_step(stmt);
 	if (code != SQLITE_ROW && code != SQLITE_DONE)
 		return catalog_sql_fail(q, code, e);
 	if (ret_row != NULL)

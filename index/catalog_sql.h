@@ -17,6 +17,9 @@ struct catalog_sql {
 	sqlite3 *db;
 	struct catalog_vfs *vfs;
 	const char *shown; /* in messages, quoted there; borrowed */
+	/* catalog_sql_bound: of the step that runs, and at most. */
+	uint64_t ticks;
+	uint64_t ticks_max;
 };
 
 /* Connect to `name` of the set, and see to what holds for every connection:
@@ -25,6 +28,13 @@ struct catalog_sql {
 int catalog_sql_open(
     struct catalog_sql *q, const char *name, int flags, struct err *e);
 void catalog_sql_close(struct catalog_sql *q);
+
+/*
+ * No step may take longer than reading so many bytes of rows can: pages of a
+ * damaged tree may lead to each other for ever, without a row that is shown.
+ * Such a step is ERR_CORRUPT.  q must stay where it is.
+ */
+void catalog_sql_bound(struct catalog_sql *q, uint64_t bytes);
 
 /*
  * *e from what SQLite has just returned.  What the files of the set said, if

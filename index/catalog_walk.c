@@ -58,6 +58,7 @@ int catalog_resolve(struct catalog *c, struct catalog_bytes path,
 {
 	struct catalog_entry x = { .id = 0 };
 	size_t at = 0;
+	size_t end = 0; /* of the last component */
 	int rc = 0;
 
 	/* Copied: it may be bytes of a row that is about to go. */
@@ -67,7 +68,7 @@ int catalog_resolve(struct catalog *c, struct catalog_bytes path,
 	if (rc == 0)
 		rc = catalog_root(c, &x, e);
 	while (rc == 0) {
-		struct catalog_bytes so_far = { .p = c->path.data, .n = at };
+		struct catalog_bytes so_far = { .p = c->path.data, .n = end };
 		struct catalog_bytes name = next_component(&c->path, &at);
 		bool found = false;
 
@@ -76,7 +77,8 @@ int catalog_resolve(struct catalog *c, struct catalog_bytes path,
 		if (x.kind != CATALOG_DIR)
 			return bad_path(
 			    c, so_far, ERR_NOTFOUND, "is no directory", e);
-		so_far.n = (size_t)(name.p - c->path.data) + name.n;
+		end = (size_t)(name.p - c->path.data) + name.n;
+		so_far.n = end;
 		if (name.n == 2 && memcmp(name.p, "..", 2) == 0)
 			return bad_path(c, so_far, ERR_INVALID,
 			    "has a '..', which is not followed", e);
@@ -176,10 +178,23 @@ static int seek(struct walk *k, struct catalog_bytes after, struct err *e)
 	return rc;
 }
 
+/* The child that was visited last: the end of the path. */
+static struct catalog_bytes last_child(const struct walk *k)
+{
+	size_t n = k->levels[k->depth - 1].path_n;
+	size_t slash = n > 0 ? 1 : 0;
+	struct catalog_bytes name = { .p = NULL, .n = 0 };
+
+	if (k->path.len > n) {
+		name.p = k->path.data + n + slash;
+		name.n = k->path.len - n - slash;
+	}
+	return name;
+}
+
 static int leave(struct walk *k, struct err *e)
 {
 	struct level *l = &k->levels[k->depth - 1];
-	struct catalog_bytes name = { .p = NULL, .n = 0 };
 	int rc = 0;
 
 	k->path.len = l->path_n;
@@ -188,22 +203,26 @@ static int leave(struct walk *k, struct err *e)
 	k->depth--;
 	if (rc < 0 || k->depth == 0)
 		return rc;
-	/* Go on behind it. */
-	name.p = k->path.data + l[-1].path_n;
-	name.n = k->path.len - l[-1].path_n;
-	if (l[-1].path_n > 0) {
-		name.p++;
-		name.n--;
-	}
-	return seek(k, name, e);
+	return seek(k, last_child(k), e);
+}
+
+static bool is_behind(const struct catalog_bytes *a, struct catalog_bytes b)
+{
+	size_t n = a->n < b.n ? a->n : b.n;
+	int order = n > 0 ? memcmp(a->p, b.p, n) : 0;
+
+	return order > 0 || (order == 0 && a->n > b.n);
 }
 
 static int push_name(
     struct walk *k, const struct catalog_entry *x, struct err *e)
 {
-	size_t n = k->levels[k->depth - 1].path_n;
+	const struct level *l = &k->levels[k->depth - 1];
+	size_t n = l->path_n;
 	int rc = 0;
 
+	if (x->parent != l->id || !is_behind(&x->name, last_child(k)))
+		return catalog_disorder(k->c, e);
 	k->path.len = n;
 	if (n + 1 + x->name.n > PATH_BYTES_MAX) {
 		return err_set(e, ERR_LIMIT,

@@ -63,7 +63,7 @@ static void resolves_paths(void **state)
 	} bad[] = {
 		{ "q", ERR_NOTFOUND, "root.tree.catalog.fidx': 'q' is not" },
 		{ "a/q/b", ERR_NOTFOUND, "'a/q' is not in it" },
-		{ "a/b/c/d", ERR_NOTFOUND, "'a/b/c/' is no directory" },
+		{ "a/b/c/d", ERR_NOTFOUND, "'a/b/c' is no directory" },
 		{ "a/../z", ERR_INVALID, "'a/..' has a '..'" },
 		{ "a\nb", ERR_NOTFOUND, "'a\\nb' is not in it" },
 	};

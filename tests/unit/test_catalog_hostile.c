@@ -318,6 +318,42 @@ static int walk(struct catalogfix *x, uint64_t *ret_n)
 	return rc < 0 ? rc : catalog_walk(x->c, &root, none, &w, &x->f->e);
 }
 
+/* Two cells of the page of `entry` (its first, with all six rows) swapped. */
+static void swap_cells(struct catalogfix *x, size_t i)
+{
+	size_t at = CATALOG_PAGE_SIZE + 8 + 2 * i;
+	size_t n = 0;
+	char *p = tmpdir_get(x->f->dir.fd, "sound", &n);
+	char swapped[4];
+
+	assert_non_null(p);
+	assert_int_equal(p[CATALOG_PAGE_SIZE], 10);
+	assert_int_equal(p[CATALOG_PAGE_SIZE + 4], 6);
+	memcpy(swapped, p + at + 2, 2);
+	memcpy(swapped + 2, p + at, 2);
+	free(p);
+	spoil_bytes(x, at, swapped, sizeof(swapped), 0);
+}
+
+static void refuses_disorder(void **state)
+{
+	struct catalogfix *x = *state;
+	uint64_t n = 0;
+
+	make_file(x);
+	for (size_t i = 0; i < 5; i++) {
+		swap_cells(x, i);
+		assert_ok(catalogfix_open_file(x, "spoilt"), &x->f->e);
+		assert_err(read_all(x), &x->f->e, ERR_CORRUPT,
+		    "'spoilt': rows that are not in order");
+	}
+	/* a/f and a/l */
+	swap_cells(x, 3);
+	assert_ok(catalogfix_open_file(x, "spoilt"), &x->f->e);
+	assert_err(walk(x, &n), &x->f->e, ERR_CORRUPT,
+	    "'spoilt': rows that are not in order");
+}
+
 static void refuses_loops(void **state)
 {
 	struct catalogfix *x = *state;
@@ -537,6 +573,7 @@ int main(void)
 		CATALOGFIX_TEST(takes_equal_schemas),
 		CATALOGFIX_TEST(refuses_bad_rows),
 		CATALOGFIX_TEST(refuses_huge_values),
+		CATALOGFIX_TEST(refuses_disorder),
 		CATALOGFIX_TEST(refuses_loops),
 		CATALOGFIX_TEST(refuses_endless_walks),
 		CATALOGFIX_TEST(bounds_the_depth),
