@@ -20,6 +20,7 @@
 #define FIRST_PATH 3
 #define PRIVATE_MODE 0700
 #define USUAL_MODE 0777
+#define OPEN_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 struct target {
 	const char *word; /* as typed */
@@ -76,24 +77,61 @@ int restore_tree_refuse_store(
 	    "'%s' lies in the datastore; want a place outside", shown);
 }
 
+/* Its parent is opened, so that nothing is made where nothing may be. */
+static int make_target(
+    struct target *t, const struct datastore *ds, mode_t mode, struct err *e)
+{
+	char *path = strdup(t->word);
+	char *name = NULL;
+	const char *above = ".";
+	int fd = -1;
+	int rc = 0;
+
+	if (path == NULL)
+		return err_nomem(e);
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	name = strrchr(path, '/');
+	if (name == path)
+		above = "/";
+	else if (name != NULL)
+		above = path;
+	if (name != NULL)
+		*name = '\0';
+	name = name != NULL ? name + 1 : path;
+	fd = sysio_openat(AT_FDCWD, above, OPEN_FLAGS, 0);
+	if (fd < 0)
+		rc = err_sys(e, "directory of '%s'", t->shown);
+	if (rc == 0)
+		rc = restore_tree_refuse_store(ds, fd, t->shown, e);
+	if (rc == 0 && sysio_mkdirat(fd, name, mode) < 0)
+		rc = err_sys(e, "make the directory '%s'", t->shown);
+	t->made = rc == 0;
+	file_close(&fd);
+	free(path);
+	return rc;
+}
+
 /* One that is missing is made: for its owner only, if it will get the
  * metadata of the tree's root, else as any other. */
-static int target_open(struct target *t, bool whole, struct err *e)
+static int target_open(
+    struct target *t, const struct datastore *ds, bool whole, struct err *e)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int rc = 0;
 
-	t->fd = sysio_openat(AT_FDCWD, t->word, flags, 0);
+	t->fd = sysio_openat(AT_FDCWD, t->word, OPEN_FLAGS, 0);
 	if (t->fd < 0 && errno == ENOENT) {
-		if (sysio_mkdirat(AT_FDCWD, t->word,
-			whole ? PRIVATE_MODE : USUAL_MODE) < 0)
-			return err_sys(e, "make the directory '%s'", t->shown);
-		t->made = true;
-		t->fd = sysio_openat(AT_FDCWD, t->word, flags, 0);
+		rc = make_target(t, ds, whole ? PRIVATE_MODE : USUAL_MODE, e);
+		if (rc < 0)
+			return rc;
+		t->fd = sysio_openat(AT_FDCWD, t->word, OPEN_FLAGS, 0);
 	}
 	if (t->fd < 0 && errno == ENOTDIR)
 		return err_set(
 		    e, ERR_INVALID, "'%s' is no directory, want one", t->shown);
-	return t->fd < 0 ? err_sys(e, "'%s'", t->shown) : 0;
+	if (t->fd < 0)
+		return err_sys(e, "'%s'", t->shown);
+	return restore_tree_refuse_store(ds, t->fd, t->shown, e);
 }
 
 /* One that was made in vain goes again, if nothing is in it. */
@@ -229,9 +267,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	if (rc == 0)
 		rc = open_content(o, inv, &c, e);
 	if (rc == 0)
-		rc = target_open(&t, opts.paths_n == 0, e);
-	if (rc == 0)
-		rc = restore_tree_refuse_store(o->ds, t.fd, t.shown, e);
+		rc = target_open(&t, o->ds, opts.paths_n == 0, e);
 	if (rc == 0) {
 		opts.root_metadata = t.made && opts.paths_n == 0;
 		rc = tree_restore(c, o->archive, t.fd, t.shown, &opts,

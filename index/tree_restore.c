@@ -104,18 +104,26 @@ int restore_tell(struct restore *r, enum restore_told kind, uint64_t dir,
 	return n < RESTORE_TOLD_MAX ? warn(r, dir, name, text, e) : 0;
 }
 
+void restore_name_error(
+    struct restore *r, uint64_t dir, const char *name, struct err *e)
+{
+	struct buf path = BUF_INIT;
+	struct err ignored = ERR_INIT; /* without its name, then */
+
+	if (e->code == ERR_CANCELLED || e->code == ERR_NOMEM)
+		return;
+	if (show(r, dir, name, &path, &ignored) == 0)
+		err_prefix(e, "'%.*s'", (int)path.len, (const char *)path.data);
+	buf_release(&path);
+}
+
 int restore_failed(
     struct restore *r, uint64_t dir, const char *name, int rc, struct err *e)
 {
 	struct err why = *e;
 
 	if (restore_is_fatal(e)) {
-		struct buf path = BUF_INIT;
-
-		if (show(r, dir, name, &path, &why) == 0)
-			err_prefix(e, "'%.*s'", (int)path.len,
-			    (const char *)path.data);
-		buf_release(&path);
+		restore_name_error(r, dir, name, e);
 		return rc;
 	}
 	(void)err_forget(e);
@@ -261,11 +269,14 @@ static int finish_dir(
 	struct restore_attr *attr = NULL;
 	struct restore_node n = { .kind = CATALOG_DIR,
 		.inherited = d->inherited };
+	struct statx st;
 	int rc = restore_attr_of(r, &d->meta, &attr, e);
 
 	if (rc == 0)
 		rc = restore_dirs_open(r->dirs, d->number, &fd, e);
-	if (rc == 0) {
+	if (rc == 0)
+		rc = restore_stat_fd(fd.fd, &st, e);
+	if (rc == 0 && !restore_meta_is_set(&d->meta, &st)) {
 		n.fd = fd.fd;
 		restore_meta_apply(&n, &d->meta, attr, &missed);
 		restore_meta_late(&n, &d->meta, &missed);

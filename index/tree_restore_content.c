@@ -140,6 +140,7 @@ static int retire_part(struct restore_pass *x, struct restore_slot *s,
 	}
 	if (f->rc < 0 && restore_is_fatal(&f->e)) {
 		*e = f->e;
+		restore_name_error(x->r, f->rec.dir, f->rec.name, e);
 		return f->rc;
 	}
 	if (!p->last)
@@ -158,8 +159,7 @@ static void report(struct restore_pass *x)
 {
 	struct restore *r = x->r;
 	const struct task_count counts[] = {
-		{ "entries", "entries", r->result.entries, r->entries_seen,
-		    TASK_UNIT_COUNT },
+		{ "entries", "entries", r->result.entries, 0, TASK_UNIT_COUNT },
 	};
 	struct task_progress p = {
 		.phase = r->phase,

@@ -100,6 +100,9 @@ struct restore {
 
 /* Nothing more can be done: no memory, no space, told to stop. */
 bool restore_is_fatal(const struct err *e);
+/* Put the entry's path in front.  Thread-safe. */
+void restore_name_error(
+    struct restore *r, uint64_t dir, const char *name, struct err *e);
 /*
  * A failure of one entry: said and counted, and 0 is returned; or it is
  * fatal, and comes back.  ERR_CORRUPT is damage.

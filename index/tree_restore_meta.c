@@ -252,6 +252,18 @@ void restore_meta_apply(const struct restore_node *n,
 		set_times(n, m, missed);
 }
 
+bool restore_meta_is_set(
+    const struct restore_meta *m, const struct statx *there)
+{
+	if ((there->stx_attributes &
+		(STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) == 0)
+		return false;
+	return there->stx_uid == m->uid && there->stx_gid == m->gid &&
+	    (there->stx_mode & ALLPERMS) == m->mode &&
+	    there->stx_mtime.tv_sec == m->mtime_s &&
+	    there->stx_mtime.tv_nsec == m->mtime_ns;
+}
+
 bool restore_meta_harmless(
     const struct restore_meta *m, const struct statx *there)
 {

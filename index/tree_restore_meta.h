@@ -81,6 +81,10 @@ bool restore_meta_has_late(const struct restore_meta *m);
 void restore_meta_late(const struct restore_node *n,
     const struct restore_meta *m, struct restore_missed *missed);
 
+/* Owner, mode and time are what they are to be: of what is immutable. */
+bool restore_meta_is_set(
+    const struct restore_meta *m, const struct statx *there);
+
 /*
  * A file that is to be written over may hand its setuid bit to what its owner
  * wrote: true if owner and mode are what they are to be, or that is harmless.

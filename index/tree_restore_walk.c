@@ -270,9 +270,7 @@ static int refresh(struct restore *r, const struct visit *v, struct err *e)
 	struct statx st;
 	int rc = 0;
 
-	/* What forbids changes was set behind all others. */
-	if ((v->st.stx_attributes &
-		(STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) != 0)
+	if (restore_meta_is_set(&rec->meta, &v->st))
 		return 0;
 	n.fd = sysio_openat(
 	    v->dir.fd, rec->name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);

@@ -158,6 +158,8 @@ int restore_work(void *ctx, void *local, void *arg, struct err *e)
 		p->file->rc = make_whole(r, s, p, l, &p->file->e);
 		if (p->file->rc < 0 && restore_is_fatal(&p->file->e)) {
 			*e = p->file->e;
+			restore_name_error(
+			    r, p->file->rec.dir, p->file->rec.name, e);
 			return p->file->rc;
 		}
 	}

@@ -214,7 +214,14 @@ if [ "$(id -u)" -ne 0 ] || ! command -v losetup >/dev/null; then exit 0; fi
 truncate -s 4M backing
 truncate -s 3M backing-small
 device=$(losetup -f --show backing) || exit 0
-trap 'losetup -d "$device" || true; clean_up' EXIT
+free_device() {
+	local code=$?
+	set +e
+	losetup -d "$device"
+	(exit "$code")
+	clean_up
+}
+trap free_device EXIT
 also="s|$device|DEVICE|"
 check 2 cairn restore $s disk.img "$device" <<'END'
 ! cairn: 'DEVICE' is a block device; it is written only with --overwrite=always
