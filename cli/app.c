@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
@@ -67,6 +68,16 @@ static int read_config(struct app *app, struct err *e)
 	return 0;
 }
 
+/* NO_COLOR: https://no-color.org, set and not empty. */
+static bool wants_color(void)
+{
+	const char *no = environment("NO_COLOR");
+	const char *terminal = environment("TERM");
+
+	return isatty(STDERR_FILENO) == 1 && (no == NULL || no[0] == '\0') &&
+	    terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
 int app_init(struct app *app, const struct invocation *inv, struct err *e)
 {
 	static const struct config no_config = CONFIG_INIT;
@@ -83,6 +94,7 @@ int app_init(struct app *app, const struct invocation *inv, struct err *e)
 		log_set_level(LOG_LEVEL_DEBUG);
 	else if (app->quiet)
 		log_set_level(LOG_LEVEL_WARNING);
+	log_set_color(wants_color());
 	rc = parse_progress(inv, &progress, e);
 	if (rc < 0)
 		return rc;

@@ -15,10 +15,38 @@
 #define LINE_SIZE 9216
 
 static atomic_int log_most = LOG_LEVEL_INFO;
+static atomic_bool log_color;
+
+/* ECMA-48 select graphic rendition: bold red, yellow, and back. */
+#define RED "\033[1;31m"
+#define YELLOW "\033[33m"
+#define PLAIN "\033[0m"
 
 void log_set_level(enum log_level most)
 {
 	atomic_store_explicit(&log_most, (int)most, memory_order_relaxed);
+}
+
+void log_set_color(bool on)
+{
+	atomic_store_explicit(&log_color, on, memory_order_relaxed);
+}
+
+static const char *head_of(enum log_level level)
+{
+	bool color = atomic_load_explicit(&log_color, memory_order_relaxed);
+
+	switch (level) {
+	case LOG_LEVEL_ERROR:
+		return color ? RED "cairn:" PLAIN " " : "cairn: ";
+	case LOG_LEVEL_WARNING:
+		return color ? "cairn: " YELLOW "warning:" PLAIN " "
+			     : "cairn: warning: ";
+	case LOG_LEVEL_INFO:
+	case LOG_LEVEL_DEBUG:
+		break;
+	}
+	return "cairn: ";
 }
 
 /* Bytes of the character that begins here; 0: it is none, or a control one. */
@@ -57,9 +85,9 @@ static void make_one_line(char *s, size_t n)
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	static const char cut[] = "...";
-	const char *head =
-	    level == LOG_LEVEL_WARNING ? "cairn: warning: " : "cairn: ";
-	size_t len = strlen(head);
+	const char *head = head_of(level);
+	size_t head_n = strlen(head);
+	size_t len = head_n;
 	char line[LINE_SIZE];
 	va_list ap;
 	int n = 0;
@@ -78,7 +106,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 		len = sizeof(line) - 1;
 		memcpy(line + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
 	}
-	make_one_line(line, len);
+	make_one_line(line + head_n, len - head_n);
 	line[len++] = '\n';
 	/* Where the log itself fails there is nobody left to tell. */
 	(void)sysio_write(STDERR_FILENO, line, len);

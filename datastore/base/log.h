@@ -10,6 +10,8 @@
 #ifndef CAIRN_DATASTORE_BASE_LOG_H
 #define CAIRN_DATASTORE_BASE_LOG_H
 
+#include <stdbool.h>
+
 enum log_level {
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARNING,
@@ -18,6 +20,9 @@ enum log_level {
 };
 
 void log_set_level(enum log_level most);
+
+/* The head of errors in red, that of warnings in yellow: for terminals. */
+void log_set_color(bool on);
 
 void log_line(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -293,3 +293,29 @@ check 1 cairn push host/a a.raw=$'none\e[31m\n\xff' <<'END'
 ! cairn: 'none\x1b[31m\n\xff': No such file or directory
 END
 sound store
+
+# Colours on a terminal only, and not where they are not wanted.
+on_terminal() {
+	python3 - "$@" <<'END'
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+got = b""
+try:
+    while piece := os.read(fd, 4096):
+        got += piece
+except OSError:
+    pass
+os.waitpid(pid, 0)
+print(ascii(got.decode()))
+END
+}
+check 0 on_terminal env TERM=xterm cairn -d ./nowhere list <<'END'
+"\x1b[1;31mcairn:\x1b[0m datastore './nowhere' does not exist; 'cairn init' makes one\r\n"
+END
+for plain in NO_COLOR=1 TERM=dumb; do
+	check 0 on_terminal env TERM=xterm $plain cairn -d ./nowhere list <<'END'
+"cairn: datastore './nowhere' does not exist; 'cairn init' makes one\r\n"
+END
+done

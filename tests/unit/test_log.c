@@ -50,8 +50,24 @@ static int teardown(void **state)
 {
 	fault_uninstall();
 	log_set_level(LOG_LEVEL_INFO);
+	log_set_color(false);
 	free(*state);
 	return 0;
+}
+
+/* The head only: what is quoted can not bring colours of its own. */
+static void colors_the_head(void **state)
+{
+	struct capture *c = *state;
+
+	log_set_color(true);
+	log_line(LOG_LEVEL_ERROR, "'a\033[1mb' is gone");
+	log_line(LOG_LEVEL_WARNING, "odd");
+	log_line(LOG_LEVEL_INFO, "plain");
+	assert_string_equal(c->text,
+	    "\033[1;31mcairn:\033[0m 'a?[1mb' is gone\n"
+	    "cairn: \033[33mwarning:\033[0m odd\n"
+	    "cairn: plain\n");
 }
 
 static void writes_a_line_at_once(void **state)
@@ -160,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(writes_a_line_at_once),
+		TEST(colors_the_head),
 		TEST(level_decides),
 		TEST(stays_one_line),
 		TEST(bytes_drive_no_terminal),
