@@ -43,6 +43,55 @@ host/db1/2001-01-02T13:00:00Z
   new: 1 of 1 chunk, 22 B, stored as 34 B
 END
 
+# A directory, then one that comes from elsewhere as a tar; in a store of
+# their own, since their sizes differ from machine to machine.
+cairn init trees 2>/dev/null
+export CAIRN_DATASTORE=$PWD/trees
+mkdir -p etc/nginx
+echo 'user www;' >etc/nginx/nginx.conf
+echo web1 >etc/hostname
+ok cairn push --time 2001-01-02T14:00:00Z host/tree etc.tree=etc
+rm etc/hostname
+echo 'user web;' >etc/nginx/nginx.conf
+ok cairn push --time 2001-01-02T15:00:00Z host/tree etc.tree=etc
+check 0 cairn ls host/tree/latest etc.tree nginx <<'END'
+nginx.conf
+END
+check 0 cairn diff host/tree/2001-01-02T14:00:00Z host/tree/latest etc.tree <<'END'
+M . (mtime)
+- hostname
+M nginx/nginx.conf (content, mtime)
+END
+check 0 cairn cat host/tree/2001-01-02T14:00:00Z etc.tree hostname <<'END'
+web1
+END
+ok cairn restore host/tree/latest etc.tree etc.back
+diff -r etc etc.back
+ok cairn restore host/tree/2001-01-02T14:00:00Z etc.tree part hostname
+check 0 ls part <<'END'
+hostname
+END
+ok cairn export host/tree/latest etc.tree
+tar -df "$out" -C etc
+# "ssh web2 tar c /", where sh is the other machine.
+sh -c 'tar cf - -C etc .' | cairn push --time 2001-01-02T14:00:00Z host/web2 \
+	root.tar=- >/dev/null 2>&1
+check 0 cairn cat host/web2/latest root.tar nginx/nginx.conf <<'END'
+user web;
+END
+also='s/^(exactly) .*/\1 FIGURES/'
+check 0 cairn prune --keep-last 1 --dry-run host/tree <<'END'
+SNAPSHOT                        ACTION  REASON
+host/tree/2001-01-02T14:00:00Z  remove  no rule keeps it
+host/tree/2001-01-02T15:00:00Z  keep    keep-last
+would remove 1 of 2 snapshots
+exactly FIGURES
+! cairn: policy: keep-last 1; time zone UTC
+END
+also=
+sound trees
+export CAIRN_DATASTORE=$PWD/store
+
 # What there is.
 check 0 cairn list <<'END'
 SNAPSHOT                          SIZE  FILES  VERIFIED  PROTECTED  NOTE
