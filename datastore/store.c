@@ -109,6 +109,31 @@ int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
 	return s->ops->scan(s, prefix, fn, ctx, e);
 }
 
+static int scan_one_by_one(
+    struct store *s, const struct store_scan_plan *plan, struct err *e)
+{
+	int rc = 0;
+
+	for (unsigned p = plan->first; rc == 0 && p <= plan->last; p++) {
+		rc = plan->begin(plan->ctx, p, e);
+		if (rc < 0 || !store_prefixes_has(plan->there, p))
+			continue;
+		rc = s->ops->scan(s, p, plan->entry, plan->ctx, e);
+		if (rc == 0)
+			rc = plan->end(plan->ctx, p, e);
+	}
+	return rc;
+}
+
+int store_scan_all(struct store *s, const struct store_scan_plan *plan,
+    struct task *task, struct err *e)
+{
+	assert(plan->last < STORE_PREFIXES);
+	if (s->ops->scan_all == NULL)
+		return scan_one_by_one(s, plan, e);
+	return s->ops->scan_all(s, plan, task, e);
+}
+
 int store_sweep(struct store *s, unsigned prefix, filetime cutoff,
     struct store_victim *v, size_t n, bool *ret_busy, struct err *e)
 {

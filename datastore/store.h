@@ -140,6 +140,22 @@ static inline bool store_prefixes_has(
 	return (set->bits[prefix / 64] >> prefix % 64 & 1) != 0;
 }
 
+/*
+ * A scan of the prefixes first .. last, in order, with all told in the
+ * caller's thread: begin for each, also for those that are not there; then, if
+ * it is there, its entries (STORE_OTHER may be left out) and end.  A failure
+ * ends it.  An entry may have been looked at some prefixes before its turn.
+ */
+struct store_scan_plan {
+	const struct store_prefixes *there;
+	unsigned first;
+	unsigned last;
+	int (*begin)(void *ctx, unsigned prefix, struct err *e);
+	store_scan_fn entry;
+	int (*end)(void *ctx, unsigned prefix, struct err *e);
+	void *ctx;
+};
+
 struct store;
 
 struct store_ops {
@@ -206,6 +222,9 @@ struct store_ops {
 	 */
 	int (*scan)(struct store *s, unsigned prefix, store_scan_fn fn,
 	    void *ctx, struct err *e);
+	/* NULL: one after the other. */
+	int (*scan_all)(struct store *s, const struct store_scan_plan *plan,
+	    struct task *task, struct err *e);
 	/*
 	 * Remove what still may go, under the exclusive prefix lock, which is
 	 * only tried: *ret_busy means that nothing was done.  n is at most
@@ -256,6 +275,8 @@ int store_list_prefixes(
     struct store *s, struct store_prefixes *ret, struct err *e);
 int store_scan(struct store *s, unsigned prefix, store_scan_fn fn, void *ctx,
     struct err *e);
+int store_scan_all(struct store *s, const struct store_scan_plan *plan,
+    struct task *task, struct err *e);
 int store_sweep(struct store *s, unsigned prefix, filetime cutoff,
     struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
 int store_quarantine(struct store *s, const struct digest *d, int fd,

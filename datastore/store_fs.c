@@ -10,7 +10,7 @@
 #include "datastore/locks.h"
 #include "datastore/store_fs_internal.h"
 
-/* Touches at once, at most. */
+/* Touches, or directories that are looked through, at once, at most. */
 #define IN_FLIGHT 32U
 #define IN_FLIGHT_NETWORK 64U
 
@@ -128,37 +128,54 @@ int store_fs_make_prefix(
 	return store_fs_check_prefix(s, prefix, &found, e);
 }
 
-int store_fs_open_prefix(
-    struct store_fs *s, unsigned prefix, bool anew, int *ret_fd, struct err *e)
+int store_fs_open_unchecked(
+    struct store_fs *s, unsigned prefix, int *ret_fd, struct err *e)
 {
 	char name[STORE_PREFIX_SIZE];
 	char shown[STORE_SHOWN_SIZE];
-	struct statx st;
 	int fd = -1;
-	int rc = 0;
 
 	store_fs_prefix_name(prefix, name);
 	do {
 		fd = sysio_openat(s->chunks_fd, name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 	} while (fd < 0 && errno == EINTR);
-	if (fd < 0 && errno == ENOENT) {
-		*ret_fd = -1;
-		return 0;
-	}
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) {
 		return err_set(e, ERR_CORRUPT,
 		    "'%s' is a symbolic link or a file, want a directory",
 		    store_fs_shown(s, name, shown));
 	}
-	if (fd < 0) {
+	if (fd < 0 && errno != ENOENT) {
 		return err_sys(
 		    e, "open directory '%s'", store_fs_shown(s, name, shown));
 	}
-	if (anew || !is_known_sound(s, prefix)) {
-		rc = file_stat_fd(fd, &st, store_fs_shown(s, name, shown), e);
-		if (rc == 0)
-			rc = check_prefix_stat(s, &st, name, e);
+	*ret_fd = fd;
+	return 0;
+}
+
+int store_fs_check_dir(
+    struct store_fs *s, unsigned prefix, int fd, struct err *e)
+{
+	char name[STORE_PREFIX_SIZE];
+	char shown[STORE_SHOWN_SIZE];
+	struct statx st;
+	int rc = 0;
+
+	store_fs_prefix_name(prefix, name);
+	rc = file_stat_fd(fd, &st, store_fs_shown(s, name, shown), e);
+	return rc < 0 ? rc : check_prefix_stat(s, &st, name, e);
+}
+
+int store_fs_open_prefix(
+    struct store_fs *s, unsigned prefix, bool anew, int *ret_fd, struct err *e)
+{
+	int fd = -1;
+	int rc = store_fs_open_unchecked(s, prefix, &fd, e);
+
+	if (rc < 0)
+		return rc;
+	if (fd >= 0 && (anew || !is_known_sound(s, prefix))) {
+		rc = store_fs_check_dir(s, prefix, fd, e);
 		if (rc < 0) {
 			file_close(&fd);
 			return rc;
@@ -396,6 +413,7 @@ static const struct store_ops store_fs_ops = {
 	.pace = store_fs_pace,
 	.prefixes = store_fs_prefixes,
 	.scan = store_fs_scan,
+	.scan_all = store_fs_scan_all,
 	.sweep = store_fs_sweep,
 	.quarantine = store_fs_quarantine,
 	.open = store_fs_open_chunk,
@@ -416,6 +434,7 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
 	s->locks = locks;
 	s->owner = *owner;
 	pace_init(&s->pace, IN_FLIGHT);
+	pace_init(&s->scan_pace, IN_FLIGHT);
 	s->shown = strdup(shown);
 	if (s->shown == NULL) {
 		rc = err_nomem(e);
@@ -438,8 +457,10 @@ out:
 
 void store_fs_set_kind(struct store *s, bool network, bool by_inode)
 {
-	pace_init(
-	    &store_fs_of(s)->pace, network ? IN_FLIGHT_NETWORK : IN_FLIGHT);
+	unsigned most = network ? IN_FLIGHT_NETWORK : IN_FLIGHT;
+
+	pace_init(&store_fs_of(s)->pace, most);
+	pace_init(&store_fs_of(s)->scan_pace, most);
 	store_fs_of(s)->by_inode = by_inode;
 }
 

@@ -6,7 +6,8 @@
  *     store_fs_touch.c   the mark: touch, touch_batch
  *     store_fs_plan.c    in which order a batch is touched
  *     store_fs_insert.c  insert
- *     store_fs_scan.c    scan, sweep, quarantine
+ *     store_fs_walk.c    scan, scan_all
+ *     store_fs_scan.c    sweep, quarantine
  */
 #ifndef CAIRN_DATASTORE_STORE_FS_INTERNAL_H
 #define CAIRN_DATASTORE_STORE_FS_INTERNAL_H
@@ -39,6 +40,7 @@ struct store_fs {
 
 	bool by_inode;    /* batches are touched in order of inodes */
 	struct pace pace; /* of touches */
+	struct pace scan_pace;
 
 	/* Learned from the file system, and not asked for again. */
 	atomic_bool no_noreplace;
@@ -77,6 +79,13 @@ int store_fs_make_prefix(
  */
 int store_fs_open_prefix(
     struct store_fs *s, unsigned prefix, bool anew, int *ret_fd, struct err *e);
+
+/* The same without a look at what was opened. */
+int store_fs_open_unchecked(
+    struct store_fs *s, unsigned prefix, int *ret_fd, struct err *e);
+/* And that look: is it on the device of `.chunks`? */
+int store_fs_check_dir(
+    struct store_fs *s, unsigned prefix, int fd, struct err *e);
 
 /*
  * The lock of a prefix.  While an exclusive one is held SIGTSTP is blocked in
@@ -138,6 +147,8 @@ int store_fs_prefixes(
     struct store *base, struct store_prefixes *ret, struct err *e);
 int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
     void *ctx, struct err *e);
+int store_fs_scan_all(struct store *base, const struct store_scan_plan *plan,
+    struct task *task, struct err *e);
 int store_fs_sweep(struct store *base, unsigned prefix, filetime cutoff,
     struct store_victim *v, size_t n, bool *ret_busy, struct err *e);
 int store_fs_quarantine(struct store *base, const struct digest *d, int fd,

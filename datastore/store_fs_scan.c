@@ -33,55 +33,6 @@ int store_fs_prefixes(
 	return rc;
 }
 
-/* A walk over one prefix directory. */
-struct walk {
-	struct store_fs *s;
-	unsigned prefix;
-	int fd;
-	char shown[STORE_SHOWN_SIZE];
-	store_scan_fn fn;
-	void *ctx;
-};
-
-static int scan_name(void *ctx, const char *name, struct err *e)
-{
-	struct walk *w = ctx;
-	struct digest d = { { 0 } };
-	enum store_kind kind = store_name_kind(name, w->prefix, &d);
-	struct store_entry entry;
-	struct statx st;
-	bool found = false;
-	int rc = file_stat_at(w->fd, name, &st, &found, w->shown, e);
-
-	if (rc < 0 || !found)
-		return rc;
-	entry = store_fs_entry(kind, &d, name, &st);
-	return w->fn(w->ctx, &entry, e);
-}
-
-int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
-    void *ctx, struct err *e)
-{
-	struct walk w = {
-		.s = store_fs_of(base),
-		.prefix = prefix,
-		.fd = -1,
-		.fn = fn,
-		.ctx = ctx,
-	};
-	char name[STORE_PREFIX_SIZE];
-	int rc = 0;
-
-	store_fs_prefix_name(prefix, name);
-	store_fs_shown(w.s, name, w.shown);
-	rc = store_fs_open_prefix(w.s, prefix, true, &w.fd, e);
-	if (rc < 0 || w.fd < 0)
-		return rc;
-	rc = file_each_name(w.fd, scan_name, &w, w.shown, e);
-	file_close(&w.fd);
-	return rc;
-}
-
 int store_fs_stat_afresh(int dirfd, const char *name, struct statx *ret_st,
     bool *ret_found, const char *shown, struct err *e)
 {

@@ -40,6 +40,7 @@ struct sweeping {
 	 * longer than all the rest.
 	 */
 	struct store_prefixes there;
+	unsigned first;
 	/* Of the prefix that is being swept. */
 	unsigned prefix;
 	struct store_victim *victims;
@@ -294,11 +295,16 @@ static int remove_group(
 	return rc;
 }
 
-static int scan(struct sweeping *s, unsigned prefix, struct err *e)
+static void begin(struct sweeping *s, unsigned prefix)
 {
 	s->prefix = prefix;
 	s->n = 0;
 	s->tally = (struct sweep_tally){ 0 };
+}
+
+static int scan(struct sweeping *s, unsigned prefix, struct err *e)
+{
+	begin(s, prefix);
 	return store_scan(s->ds->store, prefix, see_entry, s, e);
 }
 
@@ -316,13 +322,12 @@ static void add_tally(struct sweeping *s)
 		r->newest_pending = t->newest_pending;
 }
 
-/* Scan a prefix and remove; *ret_busy: some of it is still to be done. */
-static int sweep_prefix(
-    struct sweeping *s, unsigned prefix, bool *ret_busy, struct err *e)
+/* Remove what was seen; *ret_busy: some of it is still to be done. */
+static int remove_seen(struct sweeping *s, bool *ret_busy, struct err *e)
 {
 	bool busy = false;
 	size_t n = 0;
-	int rc = scan(s, prefix, e);
+	int rc = 0;
 
 	for (size_t at = 0; rc == 0 && !busy && at < s->n; at += n) {
 		n = s->n - at;
@@ -337,6 +342,15 @@ static int sweep_prefix(
 		add_tally(s);
 	*ret_busy = busy;
 	return 0;
+}
+
+/* Scan a prefix and remove. */
+static int sweep_prefix(
+    struct sweeping *s, unsigned prefix, bool *ret_busy, struct err *e)
+{
+	int rc = scan(s, prefix, e);
+
+	return rc < 0 ? rc : remove_seen(s, ret_busy, e);
 }
 
 static void progress(struct sweeping *s, unsigned done)
@@ -385,27 +399,46 @@ static int check(struct sweeping *s, struct err *e)
 	return s->opts->check(s->opts->check_ctx, e);
 }
 
+static int begin_prefix(void *ctx, unsigned prefix, struct err *e)
+{
+	struct sweeping *s = ctx;
+	int rc = 0;
+
+	progress(s, prefix);
+	rc = task_check(s->task, e);
+	if (rc == 0 && (prefix == s->first || prefix % SWEEP_CHECK_EVERY == 0))
+		rc = check(s, e);
+	begin(s, prefix);
+	return rc;
+}
+
+static int end_prefix(void *ctx, unsigned prefix, struct err *e)
+{
+	struct sweeping *s = ctx;
+	bool busy = false;
+	int rc = remove_seen(s, &busy, e);
+
+	if (rc == 0 && busy)
+		rc = put_off(s, prefix, e);
+	return rc;
+}
+
 static int sweep_all(struct sweeping *s, struct err *e)
 {
 	const struct sweep_opts *o = s->opts;
-	unsigned first = o->live == NULL ? 0 : digest_prefix(&o->lo);
-	unsigned last = o->live == NULL || o->hi_is_end ? STORE_PREFIXES - 1
-							: digest_prefix(&o->hi);
-	bool busy = false;
-	int rc = 0;
+	struct store_scan_plan plan = {
+		.there = &s->there,
+		.first = o->live == NULL ? 0 : digest_prefix(&o->lo),
+		.last = o->live == NULL || o->hi_is_end ? STORE_PREFIXES - 1
+							: digest_prefix(&o->hi),
+		.begin = begin_prefix,
+		.entry = see_entry,
+		.end = end_prefix,
+		.ctx = s,
+	};
 
-	for (unsigned p = first; rc == 0 && p <= last; p++) {
-		progress(s, p);
-		rc = task_check(s->task, e);
-		if (rc == 0 && (p == first || p % SWEEP_CHECK_EVERY == 0))
-			rc = check(s, e);
-		if (rc < 0 || !store_prefixes_has(&s->there, p))
-			continue;
-		rc = sweep_prefix(s, p, &busy, e);
-		if (rc == 0 && busy)
-			rc = put_off(s, p, e);
-	}
-	return rc;
+	s->first = plan.first;
+	return store_scan_all(s->ds->store, &plan, s->task, e);
 }
 
 /* Once more those that are still busy. */

@@ -5,7 +5,9 @@
  * Each prefix whose directory is there at the beginning is scanned without a
  * lock; what looks old is looked at again and removed under the exclusive
  * prefix lock, at most 64 per taking.  A busy prefix is put off to the end,
- * tried for 60 s, and then left: unswept.
+ * tried for 60 s, and then left: unswept.  While looks wait for the disk
+ * several directories are looked through at once; removing, counting and every
+ * message stay in one thread and in order.
  * Prefix directories stay.
  *
  *     chunk      atime before the cutoff
