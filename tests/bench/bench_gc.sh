@@ -140,7 +140,7 @@ measure() { # ROW FS SERIES VARIANT ROUND
 	sync -f "$mnt"
 	end=$(device)
 	note=$(grep -o 'touch: .*' "$dir/note" | head -n 1 || true)
-	[ "$4" != ref ] || out=$(awk '{print $1, $1, 0, "utimensat=" $3}' <<<"$out")
+	[ "$4" != ref ] || out=$(awk '{print $1, $2, 0, "utimensat=" $4}' <<<"$out")
 	awk -v key="$key" -v b="$before" -v a="$after" -v e="$end" -v note="$note" '{
 		split(b, x); split(a, y); split(e, z); OFS = "\t"
 		calls = $4; for (i = 5; i <= NF; i++) calls = calls " " $i

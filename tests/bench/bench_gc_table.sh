@@ -55,6 +55,8 @@ while read -r row series variant against field what targets; do
 done <<'TARGETS'
 hot fresh batch ref 6 mark,hot <=1.00 <=1.00 <=1.00
 hot aged batch ref 6 mark,hot <=0.85 <=1.00 <=1.00
+hot fresh batch ref 7 mark,hot,CPU <=1.00 <=1.00 <=1.00
+hot aged batch ref 7 mark,hot,CPU <=0.85 <=1.00 <=1.00
 hot fresh batch off 6 mark,hot,against-off <=1.00 <=1.00 <=1.00
 hot aged batch off 6 mark,hot,against-off <=1.00 <=1.00 <=1.00
 cold fresh batch ref 6 mark,cold <=0.50 <=0.60 <=0.90
@@ -69,6 +71,7 @@ cold fresh batch ref 11 bytes-written,cold <=1.10 <=1.10 <=1.10
 cold aged batch ref 11 bytes-written,cold <=1.10 <=1.10 <=1.10
 throttled fresh batch ref 11 bytes-written,throttled <=1.10 <=1.10 <=1.10
 throttled aged batch ref 11 bytes-written,throttled <=1.10 <=1.10 <=1.10
+hotsweep aged sweep refsweep 7 sweep,hot,CPU <=1.00 <=1.00 report
 hotsweep aged sweep refsweep 6 sweep,hot <=1.00 <=1.00 report
 coldsweep aged sweep refsweep 6 sweep,cold <=0.70 <=0.60 report
 TARGETS

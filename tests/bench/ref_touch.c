@@ -4,7 +4,7 @@
  * compare with: every index file below STORE, in order of path; every
  * reference in index order; what a memory of the last 1 Mi digests does not
  * know is touched by its full path.  Nothing of cairn's is in it.  Prints
- *     SECONDS REFERENCES TOUCHES MISSING
+ *     SECONDS CPU-SECONDS REFERENCES TOUCHES MISSING
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 {
 	char *paths[] = { argc > 1 ? argv[1] : NULL, NULL };
 	unsigned char *piece = malloc(PIECE);
-	struct timespec a, b;
+	struct timespec a, b, c;
 	FTS *fts = NULL;
 
 	nodes = malloc(LRU * sizeof(*nodes));
@@ -175,9 +175,11 @@ int main(int argc, char **argv)
 			read_index(f->fts_accpath, 40, piece);
 	}
 	(void)clock_gettime(CLOCK_MONOTONIC, &b);
-	printf("%.3f %llu %llu %llu\n",
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &c);
+	printf("%.3f %.3f %llu %llu %llu\n",
 	    (double)(b.tv_sec - a.tv_sec) +
 		(double)(b.tv_nsec - a.tv_nsec) / 1e9,
+	    (double)c.tv_sec + (double)c.tv_nsec / 1e9,
 	    (unsigned long long)references, (unsigned long long)touches,
 	    (unsigned long long)missing);
 	return 0;
