@@ -199,7 +199,8 @@ struct store_ops {
 	/*
 	 * Touch what is planned, from number `first` on.  fn is told of each,
 	 * in order, in the caller's thread; some behind the last one told may
-	 * have been touched, too.  A failure is that of the first one not
+	 * have been touched, too.  What is behind may be put into another
+	 * order.  A failure is that of the first one not
 	 * told of, or fn's.  task is looked at before every touch.  One batch
 	 * at a time.  NULL where a kind of store has no use for it: store.c
 	 * then touches one by one.
@@ -312,6 +313,10 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
  * numbers, and is written anew where it changes (btrfs).
  */
 void store_fs_set_kind(struct store *s, bool network, bool by_inode);
+
+/* The directory of this prefix was looked at: it is one, and on the device of
+ * `.chunks`.  So nobody needs to look again. */
+void store_fs_note_prefix(struct store *s, unsigned prefix);
 
 /*
  * While a prefix lock is waited for, task is asked whether to stop

@@ -455,6 +455,11 @@ out:
 	return rc;
 }
 
+void store_fs_note_prefix(struct store *s, unsigned prefix)
+{
+	set_known_sound(store_fs_of(s), prefix);
+}
+
 void store_fs_set_kind(struct store *s, bool network, bool by_inode)
 {
 	unsigned most = network ? IN_FLIGHT_NETWORK : IN_FLIGHT;

@@ -39,6 +39,7 @@ struct store_fs {
 	void *waiting_ctx;
 
 	bool by_inode;    /* batches are touched in order of inodes */
+	bool as_met;      /* the batch is touched as its chunks were met */
 	struct pace pace; /* of touches */
 	struct pace scan_pace;
 
@@ -136,6 +137,8 @@ int store_fs_touch(struct store *base, const struct digest *d,
     enum store_touched *ret, struct err *e);
 int store_fs_plan(struct store *base, struct store_batch *b, struct task *task,
     struct err *e);
+/* What is left of a batch, from number `first` on. */
+void store_fs_order_by_prefix(const struct store_batch *b, size_t first);
 int store_fs_touch_batch(struct store *base, const struct store_batch *b,
     size_t first, store_touch_fn fn, void *ctx, struct task *task,
     struct err *e);

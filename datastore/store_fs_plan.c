@@ -2,12 +2,16 @@
 /*
  * The order of a batch.
  *
- * By prefix: each directory is visited once.  Where inodes lie in one tree
- * that is copied as it changes (btrfs) directories matter less than inodes:
- * touched in order of their numbers, each leaf is written once.  Numbers are
- * told by the directories, in a reading of their own; but in a store that has
- * not aged the order in which references are met is that of inodes, and a
- * small sample tells.
+ * In a store that has not aged references are met in the order in which chunks
+ * were made, which is that of their inodes: a small sample of the batch tells.
+ * Kept, each block of inodes is changed, logged and written once, and found in
+ * the processor's cache.  That is best as long as directories are in memory;
+ * when calls turn out to wait for the disk, and always in a store that has
+ * aged, the order is that of prefixes: each directory is visited once.
+ *
+ * Where inodes lie in one tree that is copied as it changes (btrfs), their
+ * order matters more than directories.  In an aged store the directories tell
+ * it, in a reading of their own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -180,6 +184,21 @@ static bool is_rising(struct store_fs *s, const struct store_batch *b)
 	return rising * 16 >= SAMPLE * RISING_OF_16;
 }
 
+static void order_as_met(struct store_batch *b)
+{
+	for (size_t i = 0; i < b->todo; i++)
+		b->keys[i] = touchorder_key(0, touchorder_index(b->keys[i]));
+	touchorder_sort(b->keys, b->todo);
+}
+
+void store_fs_order_by_prefix(const struct store_batch *b, size_t first)
+{
+	for (size_t i = first; i < b->todo; i++)
+		b->keys[i] = touchorder_key(digest_prefix(store_batch_at(b, i)),
+		    touchorder_index(b->keys[i]));
+	touchorder_sort(b->keys + first, b->todo - first);
+}
+
 int store_fs_plan(
     struct store *base, struct store_batch *b, struct task *task, struct err *e)
 {
@@ -189,12 +208,13 @@ int store_fs_plan(
 	if (rc < 0)
 		return rc;
 	b->todo = touchorder_by_prefix(b->d, b->n, b->keys);
-	if (!s->by_inode || b->todo < SORT_FROM)
+	s->as_met = false;
+	if (b->todo < SORT_FROM || (!s->by_inode && s->pace.threads > 1))
 		return 0;
-	if (!is_rising(s, b))
-		return rank_all(s, b, task, e);
-	for (size_t i = 0; i < b->todo; i++)
-		b->keys[i] = touchorder_key(0, touchorder_index(b->keys[i]));
-	touchorder_sort(b->keys, b->todo);
-	return 0;
+	if (is_rising(s, b)) {
+		s->as_met = true;
+		order_as_met(b);
+		return 0;
+	}
+	return s->by_inode ? rank_all(s, b, task, e) : 0;
 }

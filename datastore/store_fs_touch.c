@@ -312,9 +312,14 @@ int store_fs_touch_batch(struct store *base, const struct store_batch *b,
 	while (rc == 0 && first < b->todo) {
 		if (t.s->pace.threads == 1) {
 			rc = touch_alone(&t, &first, e);
-		} else {
-			rc = touch_together(&t, &first, e);
+			continue;
 		}
+		/* The disk is waited for: visit each directory once. */
+		if (t.s->as_met && !t.s->by_inode) {
+			t.s->as_met = false;
+			store_fs_order_by_prefix(b, first);
+		}
+		rc = touch_together(&t, &first, e);
 	}
 	return rc;
 }

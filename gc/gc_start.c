@@ -80,13 +80,15 @@ static int check_prefix(void *ctx, const char *name, struct err *e)
 		    "'%s/.chunks/%s' is on another device than '.chunks', "
 		    "want it on the same",
 		    ds->path, name);
+	} else if (found) {
+		/* The mark need not look again, the sweep does. */
+		store_fs_note_prefix(ds->store, prefix);
 	}
 	return 0;
 }
 
 /*
- * The store looks at each of them again when it gets there; here they are
- * looked at together, so that not half of a store is swept before it is
+ * All of them together, so that not half of a store is swept before it is
  * noticed that the rest is another store's.
  */
 static int check_prefixes(struct gc_run *run, struct err *e)

@@ -120,7 +120,8 @@ static void make_slow(struct fixture *x, int64_t ns)
 		char name[8];
 
 		(void)snprintf(name, sizeof(name), "%04x", p);
-		assert_int_equal(mkdirat(x->f->chunks_fd, name, 0750), 0);
+		if (mkdirat(x->f->chunks_fd, name, 0750) < 0)
+			assert_int_equal(errno, EEXIST);
 	}
 	x->sleep_ns = ns;
 	fault_install();
@@ -257,13 +258,13 @@ static void put_files(struct fixture *x, size_t step)
 	x->b.n = FILES;
 }
 
-static void touch_noting(struct fixture *x)
+static void touch_noting(struct fixture *x, bool by_inode)
 {
 	const struct fault_hooks hooks = { .before = note_inode, .ctx = x };
 
 	fault_install();
 	fault_set_hooks(&hooks);
-	store_fs_set_kind(x->f->store, false, true);
+	store_fs_set_kind(x->f->store, false, by_inode);
 	assert_ok(store_plan(x->f->store, &x->b, &x->task, &x->f->e), &x->f->e);
 	assert_int_equal(x->b.todo, FILES);
 	assert_ok(store_touch_batch(
@@ -278,31 +279,78 @@ static void in_order_of_inodes(void **state)
 	struct fixture *x = *state;
 
 	put_files(x, 7);
-	touch_noting(x);
+	touch_noting(x, true);
 	for (size_t i = 1; i < FILES; i++)
 		assert_true(x->inodes[i - 1] < x->inodes[i]);
 	assert_true(fault_count(FAULT_BIT(FAULT_READDIR)) > FILES);
 }
 
-/* A fresh one: they are met in that order, and no directory is read. */
-static void as_they_come_if_that_is_it(void **state)
+/* Files made in the order of the batch; not every file system numbers so. */
+static void put_rising(struct fixture *x)
 {
-	struct fixture *x = *state;
 	struct stat st;
 	uint64_t before = 0;
 
 	put_files(x, 1);
 	for (size_t i = 0; i < FILES; i++) {
 		assert_true(storefix_stat(x->f, &x->d[i], "", &st));
-		/* Not every file system numbers them so. */
 		if (st.st_ino < before)
 			skip();
 		before = st.st_ino;
 	}
-	touch_noting(x);
+}
+
+/* A fresh store: chunks are met as they lie, and no directory is read. */
+static void as_they_come_if_that_is_it(void **state)
+{
+	struct fixture *x = *state;
+
+	put_rising(x);
+	for (unsigned by_inode = 0; by_inode < 2; by_inode++) {
+		x->touched = 0;
+		x->told = 0;
+		touch_noting(x, by_inode == 1);
+		for (size_t i = 0; i < FILES; i++)
+			assert_int_equal(touchorder_index(x->keys[i]), i);
+		assert_int_equal(fault_count(FAULT_BIT(FAULT_READDIR)), 0);
+		fault_uninstall();
+	}
+}
+
+/* An aged one, elsewhere than on btrfs. */
+static void by_prefix_if_it_is_not(void **state)
+{
+	struct fixture *x = *state;
+
+	put_files(x, 7);
+	touch_noting(x, false);
+	for (size_t i = 1; i < FILES; i++)
+		assert_true(digest_prefix(store_batch_at(&x->b, i - 1)) <=
+		    digest_prefix(store_batch_at(&x->b, i)));
+	assert_int_equal(fault_count(FAULT_BIT(FAULT_READDIR)), 0);
+}
+
+/* When calls begin to wait, what is left is touched by prefix; each once. */
+static void by_prefix_once_calls_wait(void **state)
+{
+	struct fixture *x = *state;
+	size_t falls = 0;
+
+	put_rising(x);
+	make_slow(x, 1000000);
+	assert_ok(store_plan(x->f->store, &x->b, &x->task, &x->f->e), &x->f->e);
 	for (size_t i = 0; i < FILES; i++)
 		assert_int_equal(touchorder_index(x->keys[i]), i);
-	assert_int_equal(fault_count(FAULT_BIT(FAULT_READDIR)), 0);
+	assert_ok(store_touch_batch(
+		      x->f->store, &x->b, 0, tell, x, &x->task, &x->f->e),
+	    &x->f->e);
+	assert_int_equal(x->told, FILES);
+	assert_int_equal(x->touched, FILES);
+	assert_true(x->most_inside > 1);
+	for (size_t i = FILES * 3 / 4; i < FILES; i++)
+		falls += digest_prefix(store_batch_at(&x->b, i - 1)) >
+		    digest_prefix(store_batch_at(&x->b, i));
+	assert_int_equal(falls, 0);
 }
 
 /* Where more lie in a directory, its name is looked up once. */
@@ -335,6 +383,8 @@ int main(void)
 		BATCH_TEST(a_stop_is_heard_between_touches),
 		BATCH_TEST(in_order_of_inodes),
 		BATCH_TEST(as_they_come_if_that_is_it),
+		BATCH_TEST(by_prefix_if_it_is_not),
+		BATCH_TEST(by_prefix_once_calls_wait),
 		BATCH_TEST(a_full_directory_is_opened),
 	};
 
