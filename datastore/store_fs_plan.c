@@ -22,11 +22,16 @@
 #include "datastore/store_fs_internal.h"
 
 /* Below this the order does not matter. */
-#define SORT_FROM 1024U
+#define SORT_FROM 2048U
 
-/* Chunks of a sample, and how many of 16 must follow their neighbour. */
-#define SAMPLE 128U
-#define RISING_OF_16 15U
+/*
+ * Two runs of chunks, as they were met: in how many groups of 16 inodes (a
+ * block of ext4) do they lie?  Those of a store that has not aged lie in a
+ * few places, from which each run goes on; those of an aged one anywhere.
+ */
+#define RUN 256U
+#define GROUP 16U
+#define LOCAL_MAX (RUN / 4)
 
 /* Which bytes of a digest choose its place: the first two are all alike. */
 #define HASH_AT 2
@@ -169,19 +174,35 @@ static uint64_t inode_of(struct store_fs *s, const struct digest *d)
 	return st.stx_ino;
 }
 
-/* Were the chunks made in the order in which they were met? */
-static bool is_rising(struct store_fs *s, const struct store_batch *b)
+static int compare_groups(const void *a, const void *b)
 {
-	uint64_t before = 0;
-	unsigned rising = 0;
+	const uint64_t *x = a;
+	const uint64_t *y = b;
 
-	for (size_t i = 0; i < SAMPLE; i++) {
-		uint64_t inode = inode_of(s, &b->d[b->n / SAMPLE * i]);
+	return (*x > *y) - (*x < *y);
+}
 
-		rising += inode > before;
-		before = inode;
-	}
-	return rising * 16 >= SAMPLE * RISING_OF_16;
+/* Do the chunks of the run that begins there lie close together? */
+static bool is_run_local(
+    struct store_fs *s, const struct store_batch *b, size_t first)
+{
+	uint64_t groups[RUN];
+	size_t distinct = 0;
+
+	for (size_t i = 0; i < RUN; i++)
+		groups[i] = inode_of(s, &b->d[first + i]) / GROUP;
+	qsort(groups, RUN, sizeof(groups[0]), compare_groups);
+	for (size_t i = 0; i < RUN; i++)
+		distinct += i == 0 || groups[i - 1] != groups[i];
+	/* All in one group: they are not there. */
+	return distinct > 1 && distinct <= LOCAL_MAX;
+}
+
+/* Were the chunks made in the order in which they were met? */
+static bool is_local(struct store_fs *s, const struct store_batch *b)
+{
+	return is_run_local(s, b, b->n / 4) &&
+	    is_run_local(s, b, b->n - b->n / 4);
 }
 
 static void order_as_met(struct store_batch *b)
@@ -211,7 +232,7 @@ int store_fs_plan(
 	s->as_met = false;
 	if (b->todo < SORT_FROM || (!s->by_inode && s->pace.threads > 1))
 		return 0;
-	if (is_rising(s, b)) {
+	if (is_local(s, b)) {
 		s->as_met = true;
 		order_as_met(b);
 		return 0;

@@ -10,7 +10,7 @@
 #include "tests/support/gen.h"
 #include "tests/support/storefix.h"
 
-enum { MANY = 3000, FILES = 1200 };
+enum { MANY = 3000, FILES = 2900 };
 
 struct fixture {
 	struct storefix *f;
@@ -243,19 +243,22 @@ static void note_inode(void *ctx, struct fault_event *ev)
 	x->inodes[x->touched++] = st.st_ino;
 }
 
-/* Files made in this order; every `step`th stands in the batch next. */
-static void put_files(struct fixture *x, size_t step)
+/* Files made in the order of the batch, or, of an aged store, in any. */
+static void put_files(struct fixture *x, bool aged)
 {
-	struct digest *made = calloc(FILES, sizeof(*made));
+	struct gen g;
 
-	assert_non_null(made);
-	for (size_t i = 0; i < FILES; i++) {
+	for (size_t i = 0; i < FILES; i++)
 		storefix_put(x->f, &x->d[i], "", "0123456789abcdef", 16);
-		made[i * step % FILES] = x->d[i];
-	}
-	memcpy(x->d, made, FILES * sizeof(*made));
-	free(made);
 	x->b.n = FILES;
+	gen_seed(&g, 5);
+	for (size_t i = FILES; aged && i > 1; i--) {
+		size_t k = (size_t)gen_below(&g, i);
+		struct digest tmp = x->d[i - 1];
+
+		x->d[i - 1] = x->d[k];
+		x->d[k] = tmp;
+	}
 }
 
 static void touch_noting(struct fixture *x, bool by_inode)
@@ -278,7 +281,7 @@ static void in_order_of_inodes(void **state)
 {
 	struct fixture *x = *state;
 
-	put_files(x, 7);
+	put_files(x, true);
 	touch_noting(x, true);
 	for (size_t i = 1; i < FILES; i++)
 		assert_true(x->inodes[i - 1] < x->inodes[i]);
@@ -291,7 +294,7 @@ static void put_rising(struct fixture *x)
 	struct stat st;
 	uint64_t before = 0;
 
-	put_files(x, 1);
+	put_files(x, false);
 	for (size_t i = 0; i < FILES; i++) {
 		assert_true(storefix_stat(x->f, &x->d[i], "", &st));
 		if (st.st_ino < before)
@@ -322,7 +325,7 @@ static void by_prefix_if_it_is_not(void **state)
 {
 	struct fixture *x = *state;
 
-	put_files(x, 7);
+	put_files(x, true);
 	touch_noting(x, false);
 	for (size_t i = 1; i < FILES; i++)
 		assert_true(digest_prefix(store_batch_at(&x->b, i - 1)) <=
