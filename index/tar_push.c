@@ -148,14 +148,14 @@ __attribute__((format(printf, 2, 3))) static void warn(
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	x->whole = false;
-	task_message(x->task, TASK_WARNING, "'%s': %s", x->shown, text);
+	task_message(x->task, TASK_WARNING, "'%s'%s", x->shown, text);
 }
 
 static void warn_member(struct push *x, const char *name, const char *why)
 {
 	char text[TEXT];
 
-	warn(x, "member '%s' is not listed: %s",
+	warn(x, ": member '%s' is not listed: %s",
 	    text_name(text, sizeof(text), name), why);
 }
 
@@ -246,7 +246,7 @@ static int read_member(struct push *x, struct err *e)
 		return 0;
 	}
 	if (x->content.state != 0)
-		warn(x, "member '%s' is not whole: %s",
+		warn(x, ": member '%s' is not whole: %s",
 		    text_name(text[0], TEXT, name),
 		    text_name(text[1], TEXT,
 			x->content.why != NULL ? x->content.why : "damaged"));
@@ -259,7 +259,7 @@ static void check_end(struct push *x)
 	if (archive_filter_bytes(x->a, 0) > archive_read_header_position(x->a))
 		return;
 	warn(x,
-	    "ends at offset %" PRIu64 " without an end-of-archive "
+	    " ends at offset %" PRIu64 " without an end-of-archive "
 	    "marker; it may have been cut off",
 	    read_so_far(x));
 }
@@ -272,7 +272,7 @@ static void check_warning(struct push *x)
 
 	if (tar_warning(x->a) == NULL)
 		return;
-	warn(x, "metadata of member '%s' is not whole: %s",
+	warn(x, ": metadata of member '%s' is not whole: %s",
 	    text_name(text[0], TEXT, name != NULL ? name : ""),
 	    text_name(text[1], TEXT, tar_warning(x->a)));
 }
@@ -310,7 +310,7 @@ static int read_members(struct push *x, bool *ret_end, struct err *e)
 			return rc;
 	}
 	warn(x,
-	    "can not be read as a tar behind offset %" PRIu64 ": %s; all "
+	    " can not be read as a tar behind offset %" PRIu64 ": %s; all "
 	    "of it is stored, but its catalog ends there",
 	    (uint64_t)archive_filter_bytes(x->a, 0),
 	    tar_reason(x->a, text, sizeof(text)));
@@ -363,7 +363,7 @@ static int open_archive(struct push *x, bool *ret_open, struct err *e)
 	packed = compression(x->window.data, x->window.len);
 	if (packed != NULL) {
 		warn(x,
-		    "is compressed (%s): stored as it is, without a "
+		    " is compressed (%s): stored as it is, without a "
 		    "catalog",
 		    packed);
 		return 0;
@@ -386,7 +386,7 @@ static int open_archive(struct push *x, bool *ret_open, struct err *e)
 		return x->failed;
 	if (archive_errno(x->a) == ENOMEM)
 		return err_nomem(e);
-	warn(x, "is no tar: stored as it is, without a catalog");
+	warn(x, " is no tar: stored as it is, without a catalog");
 	return 0;
 }
 
@@ -408,7 +408,7 @@ static int store_rest(struct push *x, bool end, struct err *e)
 	}
 	if (rc == 0 && !zeros)
 		warn(x,
-		    "has %" PRIu64 " bytes behind its end, at offset %" PRIu64
+		    " has %" PRIu64 " bytes behind its end, at offset %" PRIu64
 		    ", that its catalog does not show%s",
 		    read_so_far(x) - behind, behind,
 		    x->opts->ignore_zeros ? "" : " (see --ignore-zeros)");
@@ -438,7 +438,7 @@ static int store_catalog(
 		    &x->opts->ingest, x->task, ret, e);
 	if (rc == 0 && x->meta.acl_names > 0)
 		warn(x,
-		    "%" PRIu64 " entries of access control lists name "
+		    ": %" PRIu64 " entries of access control lists name "
 		    "accounts without a number: they are not in its "
 		    "catalog",
 		    x->meta.acl_names);

@@ -289,8 +289,8 @@ static int check_content(struct export *x, struct catalog_bytes path,
 }
 
 /* Why the format has no place for it, or NULL. */
-static const char *no_place(
-    const struct export *x, const struct catalog_entry *row)
+static const char *no_place(const struct export *x, struct catalog_bytes path,
+    const struct catalog_entry *row)
 {
 	bool plain = row->kind == CATALOG_FILE || row->kind == CATALOG_DIR ||
 	    row->kind == CATALOG_SYMLINK;
@@ -302,6 +302,10 @@ static const char *no_place(
 		return "its target could not be read when it was pushed";
 	if (!plain && x->opts->format == TREE_EXPORT_ZIP)
 		return "a zip has files, directories and symbolic links only";
+	/* Some readers refuse all of a zip with another one. */
+	if (x->opts->format == TREE_EXPORT_ZIP && path.n > 0 &&
+	    !text_is_utf8(path.p, path.n))
+		return "its name is not UTF-8, as names in a zip are";
 	return NULL;
 }
 
@@ -332,7 +336,7 @@ static int export_entry(struct export *x, struct catalog_bytes path,
 {
 	bool group = (row->has & CATALOG_HAS_LINK) != 0 &&
 	    row->kind != CATALOG_DIR && x->opts->format == TREE_EXPORT_TAR;
-	const char *why = no_place(x, row);
+	const char *why = no_place(x, path, row);
 	struct first first;
 	bool linked = false;
 	bool sound = true;

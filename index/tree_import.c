@@ -45,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static void warn(
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	x->result.whole = false;
-	task_message(x->task, TASK_WARNING, "'%s': %s", x->shown, text);
+	task_message(x->task, TASK_WARNING, "'%s'%s", x->shown, text);
 }
 
 static void leave_out(struct import *x, const char *name, const char *why)
@@ -53,7 +53,7 @@ static void leave_out(struct import *x, const char *name, const char *why)
 	char text[TEXT];
 
 	x->result.left_out++;
-	warn(x, "member '%s' is left out: %s",
+	warn(x, ": member '%s' is left out: %s",
 	    text_name(text, sizeof(text), name), why);
 }
 
@@ -108,7 +108,7 @@ static int read_content(struct import *x, const char *name,
 	if (rc < 0)
 		return rc;
 	if (x->content.state != 0)
-		warn(x, "member '%s' is not whole: %s",
+		warn(x, ": member '%s' is not whole: %s",
 		    text_name(text[0], TEXT, name),
 		    text_name(text[1], TEXT,
 			x->content.why != NULL ? x->content.why : "damaged"));
@@ -186,7 +186,7 @@ static void check_warning(struct import *x)
 
 	if (tar_warning(x->source.a) == NULL)
 		return;
-	warn(x, "metadata of member '%s' is not whole: %s",
+	warn(x, ": metadata of member '%s' is not whole: %s",
 	    text_name(text[0], TEXT, name != NULL ? name : ""),
 	    text_name(text[1], TEXT, tar_warning(x->source.a)));
 }
@@ -221,7 +221,7 @@ static int read_members(struct import *x, bool *ret_ended, struct err *e)
 	/* Not even one: what it was taken for, it is not. */
 	if (x->result.members == 0)
 		return tar_fail(x->source.a, ERR_INVALID, x->shown, e);
-	warn(x, "can not be read behind member %" PRIu64 ": %s",
+	warn(x, " can not be read behind member %" PRIu64 ": %s",
 	    x->result.members, tar_reason(x->source.a, text, sizeof(text)));
 	return 0;
 }
@@ -234,7 +234,7 @@ static int read_rest(struct import *x, bool ended, struct err *e)
 
 	if (rc == 0 && more && ended)
 		warn(x,
-		    "has more behind its end, at offset %" PRIu64
+		    " has more behind its end, at offset %" PRIu64
 		    ", that is left out%s",
 		    end, x->opts->ignore_zeros ? "" : " (see --ignore-zeros)");
 	return rc;
@@ -327,7 +327,7 @@ static int finish(struct import *x, struct err *e)
 		rc = tree_writer_finish(x->writer, &x->result.written, e);
 	if (rc == 0 && x->meta.acl_names > 0)
 		warn(x,
-		    "%" PRIu64 " entries of access control lists name "
+		    ": %" PRIu64 " entries of access control lists name "
 		    "accounts without a number: they are left out",
 		    x->meta.acl_names);
 	return rc;

@@ -133,7 +133,7 @@ static void tells_of_garbage_behind_the_end(void **state)
 	assert_false(t->result.whole);
 	assert_int_equal(
 	    restorefix_said(t->x->f,
-		"W 'source': has 3007 bytes behind its end, at offset 2048, "
+		"W 'source' has 3007 bytes behind its end, at offset 2048, "
 		"that its catalog does not show (see --ignore-zeros)"),
 	    1);
 	tarfix_assert_dump(t, " dir\na file 640 size=1\n");

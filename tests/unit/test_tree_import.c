@@ -263,7 +263,7 @@ static void tells_of_what_comes_behind_the_end(void **state)
 		assert_false(t->imported.whole);
 		assert_int_equal(
 		    restorefix_said(t->x->f,
-			"'source': has more behind its end, at offset 2048, "
+			"'source' has more behind its end, at offset 2048, "
 			"that is left out (see --ignore-zeros)"),
 		    1);
 		tarfix_assert_dump(t, " dir\na file 640 size=1\n");
