@@ -251,7 +251,8 @@ struct idx *archive_idx(struct archive *a)
 void archive_plan_chunks(const struct archive *a, unsigned cpus,
     unsigned *ret_threads, size_t *ret_slots)
 {
-	archive_plan(a->longest, cpus, ret_threads, ret_slots);
+	archive_plan(a->checked ? a->longest : CHUNK_MAX_PLAIN, cpus,
+	    ret_threads, ret_slots);
 }
 
 int archive_check(struct archive *a, struct task *task, struct err *e)

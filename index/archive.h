@@ -53,8 +53,8 @@ const char *archive_filename(const struct archive *a);
 
 /*
  * For who reads its chunks himself, with archive_load_chunk: the datastore,
- * the index (NULL: it has none), both borrowed, and, once it was checked, how
- * many threads (at most `cpus`) and slots of one chunk there is memory for.
+ * the index (NULL: it has none), both borrowed, and how many threads (at most
+ * `cpus`) and slots of one chunk there is memory for; more if it was checked.
  */
 struct datastore *archive_datastore(const struct archive *a);
 struct idx *archive_idx(struct archive *a);

@@ -16,7 +16,7 @@
  * file is checked before it gets its name.  Directories get their metadata
  * last.  Damage does not end it: each file that is hurt is named and counted.
  *
- * Memory: at most 200 MiB, and the catalog's, however many entries there are;
+ * Memory: at most 220 MiB, and the catalog's, however many entries there are;
  * what has to be remembered of them goes to files without a name in $TMPDIR,
  * or /var/tmp: 200 to 500 bytes an entry.
  */
@@ -54,7 +54,8 @@ struct tree_restore_result {
 	uint64_t skipped; /* existed, and stayed as they are */
 	uint64_t equal;   /* OVERWRITE_CHANGED: were so already */
 	uint64_t failed;  /* could not be made */
-	/* Content missing or bad, or unreadable when pushed; each was named.
+	/* Content missing or bad, or unreadable when pushed, and the index if
+	 * its checksum is wrong; each was named.
 	 * Of those that are skipped or failed, the first hundred were. */
 	uint64_t damaged;
 	/* Of these, owner, flags... could not be set; the first was named. */

@@ -113,7 +113,7 @@ int restore_tell(struct restore *r, enum restore_told kind, uint64_t dir,
     const char *name, const char *text, struct err *e);
 int restore_tell_missed(struct restore *r, uint64_t dir, const char *name,
     const struct restore_missed *missed, struct err *e);
-int restore_record_add(struct restore *r, struct restore_record *rec,
+int restore_record_add(struct restore *r, const struct restore_record *rec,
     uint64_t *ret_at, struct err *e);
 int restore_record_read(
     struct restore *r, uint64_t at, struct restore_record *ret, struct err *e);

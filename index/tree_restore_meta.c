@@ -267,7 +267,8 @@ bool restore_meta_is_set(
 bool restore_meta_harmless(
     const struct restore_meta *m, const struct statx *there)
 {
-	if ((m->has & CATALOG_HAS_ATTR) == 0 && (m->mode & SPECIAL_BITS) == 0)
+	if (there->stx_nlink == 1 && (m->has & CATALOG_HAS_ATTR) == 0 &&
+	    (m->mode & SPECIAL_BITS) == 0)
 		return true;
 	return there->stx_uid == m->uid && there->stx_gid == m->gid &&
 	    (there->stx_mode & ALLPERMS) == m->mode;

@@ -86,8 +86,9 @@ bool restore_meta_is_set(
     const struct restore_meta *m, const struct statx *there);
 
 /*
- * A file that is to be written over may hand its setuid bit to what its owner
- * wrote: true if owner and mode are what they are to be, or that is harmless.
+ * May what is there be kept and get this metadata?  Not if it might hand a
+ * setuid bit to what somebody else wrote, or its owner to a file that has
+ * other names as well; if owner and mode are what they are to be, it may.
  */
 bool restore_meta_harmless(
     const struct restore_meta *m, const struct statx *there);

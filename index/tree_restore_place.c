@@ -190,7 +190,7 @@ static int finish_special(
 	if (fd < 0)
 		return err_sys(e, "open it again");
 	rc = restore_stat_fd(fd, &st, e);
-	if (rc == 0 && (st.stx_mode & S_IFMT) != type)
+	if (rc == 0 && ((st.stx_mode & S_IFMT) != type || st.stx_nlink != 1))
 		rc = err_set(e, ERR_REFUSED, "somebody replaced it");
 	if (rc == 0)
 		s->finish(s->ctx, fd);

@@ -3,7 +3,7 @@
  * tree_restore_sort: pairs of numbers, put in order in bounded memory.
  *
  * Runs of RESTORE_SORT_RUN pairs are sorted in memory; where there are more,
- * they go to a file without a name and are merged.  Memory: 16 MiB, and 4 KiB
+ * they go to a file without a name and are merged.  Memory: 4 MiB, and 4 KiB
  * for each run.  One thread.
  */
 #ifndef CAIRN_INDEX_TREE_RESTORE_SORT_H
@@ -15,7 +15,7 @@
 
 #include "datastore/base/err.h"
 
-#define RESTORE_SORT_RUN ((size_t)1 << 20)
+#define RESTORE_SORT_RUN ((size_t)1 << 18)
 
 /* By `key`, then `at`. */
 struct restore_pair {

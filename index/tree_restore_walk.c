@@ -15,6 +15,7 @@
 #include "index/tree_restore_paths.h"
 
 #define NEW_DIR_MODE 0700
+#define NOWHERE UINT64_MAX /* a record that there is not */
 
 /* A directory on the way from the target to the entry. */
 struct level {
@@ -233,27 +234,25 @@ static bool same_target(
 /* Is what is there what is to be there, as far as it can be seen? */
 static bool is_equal(const struct visit *v, const struct catalog_entry *entry)
 {
-	bool same = is_kind(v, entry->kind) &&
-	    (entry->has & CATALOG_HAS_MTIME) != 0 &&
-	    v->st.stx_mtime.tv_sec == entry->mtime_s &&
-	    v->st.stx_mtime.tv_nsec == entry->mtime_ns;
-
+	if (!is_kind(v, entry->kind) || (entry->has & CATALOG_HAS_MTIME) == 0 ||
+	    v->st.stx_mtime.tv_sec != entry->mtime_s ||
+	    v->st.stx_mtime.tv_nsec != entry->mtime_ns ||
+	    !restore_meta_harmless(&v->rec.meta, &v->st))
+		return false;
 	switch (entry->kind) {
 	case CATALOG_FILE:
-		return same && v->st.stx_size == entry->size &&
-		    restore_meta_harmless(&v->rec.meta, &v->st);
+		return v->st.stx_size == entry->size;
 	case CATALOG_CHAR:
 	case CATALOG_BLOCK:
-		return same &&
-		    ((uint64_t)v->st.stx_rdev_major << 32 |
-			v->st.stx_rdev_minor) == entry->rdev;
+		return ((uint64_t)v->st.stx_rdev_major << 32 |
+			   v->st.stx_rdev_minor) == entry->rdev;
 	case CATALOG_SYMLINK:
-		return same && same_target(v, entry);
-	case CATALOG_DIR:
-		break;
+		return same_target(v, entry);
 	case CATALOG_FIFO:
 	case CATALOG_SOCKET:
-		return same;
+		return true;
+	case CATALOG_DIR:
+		break;
 	}
 	return false;
 }
@@ -262,6 +261,7 @@ static bool is_equal(const struct visit *v, const struct catalog_entry *entry)
 static int refresh(struct restore *r, const struct visit *v, struct err *e)
 {
 	const struct restore_record *rec = &v->rec;
+	uint64_t at = NOWHERE;
 	struct restore_missed missed = { 0 };
 	struct restore_attr *attr = NULL;
 	struct restore_node n = { .path_only = true,
@@ -285,6 +285,12 @@ static int refresh(struct restore *r, const struct visit *v, struct err *e)
 		restore_meta_apply(&n, &rec->meta, attr, &missed);
 		rc = restore_tell_missed(r, rec->dir, rec->name, &missed, e);
 	}
+	/* Flags need another way to open it than what went before. */
+	if (rc == 0 && rec->kind == CATALOG_FILE && rec->meta.flags != 0)
+		rc = restore_record_add(r, rec, &at, e);
+	if (rc == 0 && at != NOWHERE)
+		rc = restore_sort_add(
+		    r->late, (struct restore_pair){ .key = at }, e);
 	restore_attr_put(attr);
 	file_close(&n.fd);
 	return rc;

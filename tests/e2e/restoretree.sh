@@ -104,7 +104,7 @@ check 1 cairn restore $t root.tree new none <<'END'
 END
 [ ! -e new ] || fail "was made"
 check 1 cairn restore $t root.tree new added/x <<'END'
-! cairn: 'host/a/2001-01-02T00:00:00Z/root.tree.catalog.fidx': 'added/' is no directory
+! cairn: 'host/a/2001-01-02T00:00:00Z/root.tree.catalog.fidx': 'added' is no directory
 END
 check 2 cairn restore $t root.tree new ../x <<'END'
 ! cairn: 'host/a/2001-01-02T00:00:00Z/root.tree.catalog.fidx': '..' has a '..', which is not followed

@@ -122,6 +122,62 @@ static void goes_on_past_damage(void **state)
 	}
 }
 
+/* One digest of the index is wrong: the files of one chunk are hurt. */
+static void goes_on_past_a_bad_index(void **state)
+{
+	struct rowfix *t = *state;
+	const uint8_t *p = make_files(t);
+	struct idx_entry x = restorefix_entry(t->f, STREAM, 5);
+	uint64_t start = restorefix_entry(t->f, STREAM, 4).end;
+	char path[PATH_MAX];
+	size_t n = 0;
+	uint8_t *raw = NULL;
+
+	restorefix_file_path(t->f, STREAM, path);
+	raw = (uint8_t *)tmpdir_get(t->f->dir.fd, path, &n);
+	assert_non_null(raw);
+	raw[IDX_HEADER_SIZE + 5 * IDX_DYNAMIC_ENTRY_SIZE + 8] ^= 1;
+	tmpdir_put(t->f->dir.fd, path, raw, n);
+	free(raw);
+	assert_ok(rowfix_restore(t, &whole), &t->f->e);
+	assert_int_equal(
+	    restorefix_said(t->f, "compared with its own digest"), 1);
+	t->result.damaged--;
+	check_hurt(t, p, start, x.end);
+}
+
+/* Half of a catalog is better than none. */
+static void goes_on_with_a_broken_catalog(void **state)
+{
+	struct rowfix *t = *state;
+	struct idx_entry x;
+	char name[200];
+	char path[PATH_MAX];
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < 6000; i++) {
+		(void)snprintf(name, sizeof(name), "%04u-%0150u", i, i);
+		rowfix_text(t, ROOT, name, name);
+	}
+	rowfix_commit(t, "root.tree");
+	n = restorefix_entries(t->f, "root.tree.catalog.fidx");
+	assert_true(n >= 5);
+	x = restorefix_entry(t->f, "root.tree.catalog.fidx", n / 2);
+	restorefix_chunk_path(&x.digest, "", path);
+	assert_int_equal(unlinkat(t->f->dir.fd, path, 0), 0);
+	assert_err(rowfix_restore(t, &whole), &t->f->e, ERR_CORRUPT,
+	    "what could be found was restored");
+	n = tmpdir_count(t->target, "");
+	assert_in_range(n, 500, 5500);
+	assert_true(rowfix_exists(t,
+	    "0000-0000000000000000000000000000000000"
+	    "00000000000000000000000000000000000000"
+	    "00000000000000000000000000000000000000"
+	    "00000000000000000000000000000000000000"
+	    "00"));
+	rowfix_assert_clean(t);
+}
+
 /* Sound chunks, but not what the catalog says of the file. */
 static void compares_digests(void **state)
 {
@@ -487,6 +543,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ROWFIX_TEST(goes_on_past_damage),
+		ROWFIX_TEST(goes_on_past_a_bad_index),
+		ROWFIX_TEST(goes_on_with_a_broken_catalog),
 		ROWFIX_TEST(compares_digests),
 		ROWFIX_TEST(tells_of_the_unreadable),
 		ROWFIX_TEST(links_share_their_damage),

@@ -217,6 +217,32 @@ static void trusts_no_setuid(void **state)
 	assert_int_equal(rowfix_stat(t, "su").st_mode & ALLPERMS, 04755);
 }
 
+/* Another name of a file that is somebody else's affair. */
+static void gives_no_file_away(void **state)
+{
+	struct rowfix *t = *state;
+	struct catalog_entry row = rowfix_row(t, ROOT, "a", CATALOG_FILE, 0666);
+	struct timespec times[2] = { { 0, UTIME_OMIT }, { 0, 0 } };
+	struct stat st;
+
+	rowfix_content(t, &row, "precious", 8);
+	rowfix_add(t, &row);
+	rowfix_commit(t, "root.tree");
+	make_places(t);
+	times[1].tv_sec = row.mtime_s;
+	times[1].tv_nsec = row.mtime_ns;
+	assert_int_equal(
+	    linkat(t->f->dir.fd, "outside/victim", t->target, "a", 0), 0);
+	assert_int_equal(
+	    utimensat(t->f->dir.fd, "outside/victim", times, 0), 0);
+	assert_int_equal(fchmodat(t->f->dir.fd, "outside/victim", 0600, 0), 0);
+	assert_ok(rowfix_restore(t, &changed), &t->f->e);
+	assert_int_equal(rowfix_stat(t, "a").st_mode & ALLPERMS, 0666);
+	assert_int_equal(fstatat(t->f->dir.fd, "outside/victim", &st, 0), 0);
+	assert_int_equal(st.st_mode & ALLPERMS, 0600);
+	assert_int_equal(st.st_nlink, 1);
+}
+
 /* Links in the target, to a file and to directories, for each way. */
 static void follows_no_link(void **state)
 {
@@ -341,6 +367,7 @@ int main(void)
 		ROWFIX_TEST(full_directories_stay),
 		ROWFIX_TEST(changed_looks_first),
 		ROWFIX_TEST(trusts_no_setuid),
+		ROWFIX_TEST(gives_no_file_away),
 		ROWFIX_TEST(follows_no_link),
 		ROWFIX_TEST(is_not_led_out),
 		ROWFIX_TEST(works_with_names),
