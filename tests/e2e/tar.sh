@@ -244,7 +244,7 @@ fi
 check 2 cairn export host/web1/latest root.tar --format rar <<'END'
 ! cairn: --format 'rar': want tar, zip or cpio
 END
-run python3 -c '
+NO_COLOR=1 run python3 -c '
 import os, pty, sys
 status = pty.spawn(["cairn", "export", "host/web1/latest", "root.tar"])
 sys.exit(os.waitstatus_to_exitcode(status))'
