@@ -218,8 +218,8 @@ int catalog_build_merge(struct catalog_build *b, struct err *e)
 		"insert into main.account select * from base.account b "
 		"where not exists (select 1 from changes.account c where "
 		"c.kind = b.kind and c.id = b.id)",
-		"insert into main.meta select * from changes.meta "
-		"where key <> 'catalog'",
+		("insert into main.meta select * from changes.meta "
+		 "where key <> 'catalog'"),
 	};
 	int rc = 0;
 

@@ -492,7 +492,8 @@ int tar_rows_path(
     const char *name, struct buf *out, const char **ret_wrong, struct err *e)
 {
 	unsigned depth = 0;
-	int rc = 0;
+	/* The root's is empty, but something to point at. */
+	int rc = buf_reserve(out, 1, e);
 
 	buf_reset(out);
 	*ret_wrong = NULL;

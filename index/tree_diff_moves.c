@@ -69,6 +69,8 @@ static void candidates_release(struct candidates *c)
 {
 	free(c->order);
 	free(c->next);
+	c->order = NULL;
+	c->next = NULL;
 }
 
 static bool has_content(const struct catalog_entry *x)
