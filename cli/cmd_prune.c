@@ -65,9 +65,10 @@ struct pruning {
 	uint64_t snapshots;
 	uint64_t removed;
 	uint64_t busy;
-	bool figures; /* dry run: all was looked at */
-	bool failed;  /* and told */
-	bool damaged; /* something could not be listed, and was told */
+	uint64_t hurt; /* damaged snapshots, which count for no rule */
+	bool figures;  /* dry run: all was looked at */
+	bool failed;   /* and told */
+	bool damaged;  /* something could not be listed, and was told */
 };
 
 /* --keep-... of the command line stand for all of the config file's. */
@@ -261,6 +262,7 @@ static int count_items(
 
 		p->snapshots++;
 		p->busy += item->outcome == PRUNE_BUSY;
+		p->hurt += item->decision.reason == RETENTION_HURT;
 		if (item->outcome != PRUNE_REMOVED)
 			continue;
 		if (p->opts.dry_run)
@@ -429,6 +431,16 @@ static int prepare(struct pruning *p, struct err *e)
 	return 0;
 }
 
+/* They are kept until somebody decides: what is whole in them may be needed. */
+static void tell_hurt(struct pruning *p)
+{
+	task_message(&p->app->task, TASK_WARNING,
+	    "%" PRIu64 " damaged snapshot%s: kept, and counted for no rule; "
+	    "'cairn verify' looks again, 'cairn forget' removes",
+	    p->hurt, p->hurt == 1 ? "" : "s");
+	p->damaged = true;
+}
+
 int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct pruning p = { .app = app };
@@ -441,6 +453,8 @@ int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 		rc = prepare(&p, e);
 	if (rc == 0)
 		rc = run(&p, inv->args_n > 0 ? &g : NULL, e);
+	if (rc == 0 && p.hurt > 0)
+		tell_hurt(&p);
 	free(p.gone);
 	js_free(p.array);
 	table_free(p.table);

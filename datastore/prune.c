@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 
+#include "datastore/base/file.h"
 #include "datastore/locks.h"
+#include "datastore/manifest.h"
 #include "datastore/snapshot.h"
+#include "datastore/tree.h"
 
 void prune_group_release(struct prune_group *p)
 {
@@ -16,11 +19,13 @@ static int refuse(
     const struct backup_group *g, struct prune_group *p, struct err *e)
 {
 	char text[BACKUP_PATH_SIZE];
-	bool future = false;
+	bool aside = false;
 
 	for (size_t i = 0; i < p->n; i++) {
-		if (p->items[i].decision.reason == RETENTION_FUTURE)
-			future = true;
+		enum retention_reason why = p->items[i].decision.reason;
+
+		if (why == RETENTION_FUTURE || why == RETENTION_HURT)
+			aside = true;
 		else if (p->items[i].outcome == PRUNE_REMOVED)
 			p->items[i].outcome = PRUNE_NOT_REACHED;
 	}
@@ -29,7 +34,7 @@ static int refuse(
 	return err_set(e, ERR_REFUSED,
 	    "group '%s': no finished snapshot%s would be left, so nothing is "
 	    "removed; --allow-empty allows it",
-	    text, future ? " but those dated in the future" : "");
+	    text, aside ? " but damaged ones and those of the future" : "");
 }
 
 /* Of what was listed: which are the rests of interrupted removals? */
@@ -53,6 +58,29 @@ static int find_halves(struct datastore *ds, const struct backup_group *g,
 	return 0;
 }
 
+/*
+ * Can it be given back, as far as is known without reading it?  Whatever
+ * hinders reading its manifest speaks against it.
+ */
+static int look_if_hurt(struct datastore *ds, const struct tree_snapshot *s,
+    bool *ret, struct err *e)
+{
+	struct manifest m = MANIFEST_INIT;
+	struct err why = ERR_INIT;
+	int fd = -1;
+	int rc = tree_open_snapshot(ds, &s->id, &fd, &why);
+
+	if (rc == 0)
+		rc = tree_read_manifest(ds, &s->id, fd, &m, &why);
+	*ret = (rc < 0 && rc != ERR_NOTFOUND) || m.verified == VERIFY_FAILED;
+	manifest_release(&m);
+	file_close(&fd);
+	if (rc != ERR_NOMEM && rc != ERR_CANCELLED)
+		return 0;
+	*e = why;
+	return rc;
+}
+
 /* What is to be done with each; nothing is done. */
 static int plan(struct datastore *ds, const struct backup_group *g,
     const struct prune_opts *o, const struct tree_snapshots *list,
@@ -74,6 +102,11 @@ static int plan(struct datastore *ds, const struct backup_group *g,
 		items[i].time = list->items[i].id.time;
 		items[i].finished = list->items[i].finished;
 		items[i].is_protected = list->items[i].is_protected;
+		if (list->items[i].finished)
+			rc = look_if_hurt(
+			    ds, &list->items[i], &items[i].hurt, e);
+		if (rc < 0)
+			goto done;
 	}
 	retention_decide(o->policy, o->zone, o->now, items, n, d);
 	for (size_t i = 0; i < n; i++) {

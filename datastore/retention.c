@@ -73,6 +73,11 @@ static void decide(
 	d->reason = reason;
 }
 
+static bool is_set_aside(const struct retention_decision *d)
+{
+	return d->reason == RETENTION_FUTURE || d->reason == RETENTION_HURT;
+}
+
 /* What has no part in anything. */
 static void set_aside(struct deciding *c, int64_t now)
 {
@@ -81,6 +86,8 @@ static void set_aside(struct deciding *c, int64_t now)
 			decide(&c->d[i], false, RETENTION_HALF_REMOVED);
 		else if (c->items[i].time > now)
 			decide(&c->d[i], true, RETENTION_FUTURE);
+		else if (c->items[i].finished && c->items[i].hurt)
+			decide(&c->d[i], true, RETENTION_HURT);
 	}
 }
 
@@ -105,8 +112,7 @@ static void decide_unfinished(struct deciding *c)
 		newest = false;
 	}
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->items[i].is_protected &&
-		    c->d[i].reason != RETENTION_FUTURE &&
+		if (c->items[i].is_protected && !is_set_aside(&c->d[i]) &&
 		    c->d[i].reason != RETENTION_HALF_REMOVED)
 			decide(&c->d[i], true, RETENTION_PROTECTED);
 	}
@@ -120,7 +126,7 @@ static void decide_within(struct deciding *c)
 	if (!c->policy->given[RETENTION_WITHIN] || within == 0)
 		return;
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->items[i].finished && c->d[i].reason != RETENTION_FUTURE)
+		if (c->items[i].finished && !is_set_aside(&c->d[i]))
 			newest = c->items[i].time;
 	}
 	for (size_t i = 0; i < c->n; i++) {
@@ -290,7 +296,7 @@ bool retention_empties(const struct retention_item *items,
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!items[i].finished || d[i].reason == RETENTION_FUTURE)
+		if (!items[i].finished || is_set_aside(&d[i]))
 			continue;
 		if (d[i].keep)
 			return false;
@@ -317,6 +323,9 @@ const char *retention_text(
 		break;
 	case RETENTION_FUTURE:
 		text = "dated in the future";
+		break;
+	case RETENTION_HURT:
+		text = "damaged, so it counts for no rule";
 		break;
 	case RETENTION_PARTIAL:
 		text = "unfinished, the newest";
@@ -346,6 +355,8 @@ const char *retention_reason_name(enum retention_reason r)
 		return "protected";
 	case RETENTION_FUTURE:
 		return "future";
+	case RETENTION_HURT:
+		return "hurt";
 	case RETENTION_PARTIAL:
 		return "partial";
 	case RETENTION_UNFINISHED:

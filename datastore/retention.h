@@ -11,7 +11,8 @@
  *
  * Apart from the rules: a protected snapshot is kept, and covers no period;
  * an unfinished one is kept only if it is the newest of all; one that is dated
- * in the future is kept and has no part in anything.
+ * in the future is kept and has no part in anything; and so is one that is
+ * hurt, or it would stand for the sound ones that the rules remove.
  *
  * Periods are those of the zone's clocks; weeks are ISO weeks.  An hour that
  * comes twice, when summer time ends, is one period, as in PBS.
@@ -58,6 +59,7 @@ struct retention_item {
 	bool finished;
 	bool is_protected;
 	bool half_removed; /* unfinished, because a removal was interrupted */
+	bool hurt;         /* no manifest that can be read, or verify failed */
 };
 
 enum retention_reason {
@@ -66,6 +68,7 @@ enum retention_reason {
 	RETENTION_RULE,
 	RETENTION_PROTECTED,
 	RETENTION_FUTURE,
+	RETENTION_HURT,
 	RETENTION_PARTIAL, /* unfinished, no finished one is newer */
 	/* to be removed */
 	RETENTION_UNFINISHED,
@@ -95,8 +98,8 @@ void retention_decide(const struct retention_policy *p, const struct zone *z,
     struct retention_decision *ret);
 
 /*
- * There are finished ones, not counting those of the future, and none of them
- * is to be kept.
+ * There are finished ones, not counting those of the future and hurt ones, and
+ * none of them is to be kept.
  */
 bool retention_empties(const struct retention_item *items,
     const struct retention_decision *d, size_t n);
@@ -105,7 +108,7 @@ bool retention_empties(const struct retention_item *items,
 #define RETENTION_TEXT_SIZE 80
 const char *retention_text(
     const struct retention_decision *d, char out[RETENTION_TEXT_SIZE]);
-/* For JSON: "rule", "protected", "future", "partial", "unfinished",
+/* For JSON: "rule", "protected", "future", "hurt", "partial", "unfinished",
  * "half-removed", "covered", "no-rule". */
 const char *retention_reason_name(enum retention_reason r);
 

@@ -95,6 +95,29 @@ static void the_oldest_go(void **state)
 	    foreign_can_byte(f->ds->root_fd, ".lock", LOCK_BYTE_TREE, F_WRLCK));
 }
 
+/* A damaged one must not stand for the sound ones that the rules remove. */
+static void hurt_ones_do_not_count(void **state)
+{
+	struct dsfix *f = *state;
+	struct prune_group p = PRUNE_GROUP_INIT;
+	struct backup_snapshot id;
+	char path[BACKUP_PATH_SIZE];
+	char name[BACKUP_PATH_SIZE + sizeof("/index.json.blob")];
+
+	(void)push(f, T0);
+	(void)push(f, T0 + 1);
+	id = push(f, T0 + 2);
+	(void)backup_snapshot_path(&id, path);
+	(void)snprintf(name, sizeof(name), "%s/index.json.blob", path);
+	dsfix_put(f, name, "no blob");
+	assert_ok(prune(f, 1, false, &p, NULL), &f->e);
+	assert_int_equal(p.items[2].decision.reason, RETENTION_HURT);
+	expect(&p, "RKK");
+	/* Alone it is all there is, but nothing that a policy would empty. */
+	assert_ok(prune(f, 0, true, &p, NULL) == ERR_REFUSED ? 0 : -1, &f->e);
+	prune_group_release(&p);
+}
+
 static void an_empty_group_is_refused(void **state)
 {
 	struct dsfix *f = *state;
@@ -117,7 +140,7 @@ static void an_empty_group_is_refused(void **state)
 	}
 	(void)push(f, NOW + 1);
 	assert_err(prune(f, 0, false, &p, NULL), &f->e, ERR_REFUSED,
-	    "but those dated in the future");
+	    "but damaged ones and those of the future");
 	expect(&p, "LLK");
 	sessionfix_census(f, 3, 0, 1, 0);
 	assert_ok(prune_group(f->ds, &group, &o, &f->task, &p, &f->e), &f->e);
@@ -421,6 +444,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SESSION_TEST(the_oldest_go),
+		SESSION_TEST(hurt_ones_do_not_count),
 		SESSION_TEST(an_empty_group_is_refused),
 		SESSION_TEST(busy_and_failing_ones),
 		SESSION_TEST(the_list_is_not_stale),
