@@ -178,7 +178,7 @@ const struct command commands[] = {
 	    "ARCHIVE is a NAME.tree, or a NAME.tar that has a catalog. Names "
 	    "come in the\norder of their bytes; control characters in them are "
 	    "quoted, as in \\n.",
-	    OPTIONS(ls_options), 2, 3, cmd_ls, false },
+	    OPTIONS(ls_options), 2, 3, cmd_ls, true },
 	{ "find", "SNAPSHOT PATTERN", "find names in a snapshot",
 	    "All archives NAME.tree and NAME.tar are searched; what is found is "
 	    "shown as\nARCHIVE:PATH. PATTERN is for the name alone or, with a "
@@ -188,13 +188,13 @@ const struct command commands[] = {
 	    "dots are characters like others.\n"
 	    "    cairn find host/web1/latest '*.conf'\n"
 	    "    cairn find host/web1/latest 'etc/*/sites-*' --type f",
-	    OPTIONS(find_options), 2, 2, cmd_find, false },
+	    OPTIONS(find_options), 2, 2, cmd_find, true },
 	{ "du", "SNAPSHOT ARCHIVE [PATH]", "sizes within an archive",
 	    "SIZE is what the files have, STORED is that without holes and each "
 	    "content\nonce (before compression), FILES and DIRS are all below. "
 	    "A file with several\nnames, and a content, count in the first "
 	    "directory they are met in.",
-	    OPTIONS(du_options), 2, 3, cmd_du, false },
+	    OPTIONS(du_options), 2, 3, cmd_du, true },
 	{ "diff", "SNAPSHOT SNAPSHOT [ARCHIVE [PATH]]",
 	    "what differs between two snapshots",
 	    "One line each, from catalogs alone; nothing when there is no "
@@ -211,7 +211,7 @@ const struct command commands[] = {
 	    "Those without\na catalog are compared by their checksum. With "
 	    "--null the remark in brackets\nis left out, and a zero byte takes "
 	    "the place of the arrow, too.",
-	    OPTIONS(diff_options), 2, 4, cmd_diff, false },
+	    OPTIONS(diff_options), 2, 4, cmd_diff, true },
 	{ "cat", "SNAPSHOT ARCHIVE [PATH]",
 	    "write an archive, or a file of it, to standard output",
 	    "Every chunk is checked before a byte of it is written. PATH is a "

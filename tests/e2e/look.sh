@@ -113,7 +113,7 @@ check 1 cairn ls $s root.tree etc/none <<END
 ! cairn: '$s/root.tree.catalog.fidx': 'etc/none' is not in it
 END
 check 1 cairn ls $s root.tree etc/passwd/x <<END
-! cairn: '$s/root.tree.catalog.fidx': 'etc/passwd/' is no directory
+! cairn: '$s/root.tree.catalog.fidx': 'etc/passwd' is no directory
 END
 check 2 cairn ls $s root.tree etc/../etc <<END
 ! cairn: '$s/root.tree.catalog.fidx': 'etc/..' has a '..', which is not followed
