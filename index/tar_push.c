@@ -386,6 +386,13 @@ static int open_archive(struct push *x, bool *ret_open, struct err *e)
 		return x->failed;
 	if (archive_errno(x->a) == ENOMEM)
 		return err_nomem(e);
+	/* An empty tar has its end, two blocks: this is a producer's failure.
+	 */
+	if (read_so_far(x) == 0)
+		return err_set(e, ERR_REFUSED,
+		    "'%s': nothing came, and no tar has no bytes; a producer "
+		    "that can fail is best run by --command",
+		    x->shown);
 	warn(x, " is no tar: stored as it is, without a catalog");
 	return 0;
 }

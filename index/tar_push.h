@@ -5,7 +5,8 @@
  * While the stream passes, libarchive reads along and says what is in it.  A
  * chunk starts at the content of each member of TAR_CUT_SIZE bytes or more,
  * so that equal files in other tars are found.  A stream that libarchive can
- * not read, or a compressed one, is stored all the same.
+ * not read, or a compressed one, is stored all the same; one without a byte
+ * is refused (ERR_REFUSED): a producer failed.
  */
 #ifndef CAIRN_INDEX_TAR_PUSH_H
 #define CAIRN_INDEX_TAR_PUSH_H

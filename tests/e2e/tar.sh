@@ -170,6 +170,10 @@ host/ends/2001-01-01T00:00:45Z
   new: 1 of 1 chunk, 97.66 KiB
 ! cairn: warning: 'noise' is no tar: stored as it is, without a catalog
 END
+in=/dev/null check 1 push 45 host/nothing root.tar=- <<'END'
+! cairn: '-': nothing came, and no tar has no bytes; a producer that can fail is best run by --command
+END
+[ ! -e store/host/nothing ] || fail "nothing was stored"
 ok cairn cat host/ends/latest root.tar
 cmp -s "$out" noise || fail "the noise is not what it was"
 check 1 cairn ls host/ends/latest root.tar <<'END'

@@ -110,6 +110,10 @@ static void push(struct session *s, const struct ingest_source *src,
 	struct err e = ERR_INIT;
 	int rc = tar_push(s, "a.tar", src, &opts, task, &r, &e);
 
+	if (size == 0) {
+		MUST(rc == ERR_REFUSED);
+		return;
+	}
 	if (rc < 0)
 		(void)fprintf(stderr, "%s\n", e.msg);
 	MUST(rc == 0);

@@ -184,7 +184,6 @@ static void stores_what_is_no_tar(void **state)
 		size_t n;
 		const char *said;
 	} streams[] = {
-		{ "", 0, "is no tar" },
 		{ "x", 1, "is no tar" },
 		{ "\x1f\x8b\x08", 3, "is compressed (gzip)" },
 		{ "BZh91AY", 7, "is compressed (bzip2)" },
@@ -217,6 +216,25 @@ static void stores_what_is_no_tar(void **state)
 		tarfix_assert_stream(t);
 		assert_int_equal(tarfix_teardown(&one), 0);
 	}
+}
+
+/* What a producer that failed at once leaves at the end of a pipe. */
+static void refuses_nothing_at_all(void **state)
+{
+	static const struct tar_push_opts opts = {
+		.ingest = { .chunk_size = RESTOREFIX_CHUNK, .threads = 2 }
+	};
+	struct tarfix *t = *state;
+	struct restorefix *f = t->x->f;
+	struct ingest_source src = { .shown = "source" };
+
+	tmpdir_put(f->dir.fd, "source", "", 0);
+	restorefix_begin(f);
+	restorefix_target(f, "source", O_RDONLY);
+	src.fd = f->out;
+	assert_err(tar_push(f->session, "root.tar", &src, &opts, &f->task,
+		       &t->result, &f->e),
+	    &f->e, ERR_REFUSED, "'source': nothing came");
 }
 
 static void lists_nothing_of_an_empty_tar(void **state)
@@ -362,6 +380,7 @@ int main(void)
 		TARFIX_TEST(one_archive_ends_at_its_end),
 		TARFIX_TEST(several_archives_are_read_when_asked_for),
 		cmocka_unit_test(stores_what_is_no_tar),
+		TARFIX_TEST(refuses_nothing_at_all),
 		TARFIX_TEST(lists_nothing_of_an_empty_tar),
 		TARFIX_TEST(lists_what_comes_before_damage),
 		TARFIX_TEST(holes_are_no_content),
