@@ -39,8 +39,18 @@ fi
 mkdir -p "$mnt"
 touch "$results"
 
+# Somebody else may be looking at what is mounted (udev, an indexer).
+unmount() {
+	local i
+	for i in 1 2 4 8; do
+		umount "$mnt" 2>/dev/null && return
+		sleep "$i"
+	done
+	umount "$mnt"
+}
+
 leave() {
-	mountpoint -q "$mnt" && umount "$mnt"
+	! mountpoint -q "$mnt" || unmount
 	[ -z "$loop" ] || losetup -d "$loop"
 	loop=
 	rmdir "/sys/fs/cgroup/memory/$group" "/sys/fs/cgroup/blkio/$group" 2>/dev/null || true
@@ -48,7 +58,9 @@ leave() {
 trap leave EXIT
 
 attach() { # IMAGE
-	loop=$(losetup --find --show --direct-io=on "$1")
+	# Not every file system below (tmpfs) has direct I/O.
+	loop=$(losetup --find --show --direct-io=on "$1" 2>/dev/null ||
+		losetup --find --show "$1")
 	mount "$loop" "$mnt"
 }
 
@@ -85,7 +97,7 @@ use_series() { # SERIES
 empty_caches() {
 	sync -f "$mnt"
 	if [ "$cold" = remount ]; then
-		umount "$mnt"
+		unmount
 		mount "$loop" "$mnt"
 	else
 		echo 3 >/proc/sys/vm/drop_caches
