@@ -25,6 +25,12 @@ struct found {
 	const struct backup_group *only;
 	struct backup_snapshot *items;
 	size_t n;
+	/* The line before: who tries again and again is recorded as often. */
+	char last[BACKUP_PATH_SIZE];
+	/* Of one group: what is in its directory, sorted.  A push asks, and
+	 * must not pay for each removal since the last GC. */
+	char **names;
+	size_t names_n;
 };
 
 /* Is it there, as a removal leaves it when it is killed?  Opened: snapshot_fd.
@@ -68,14 +74,43 @@ static int remember(
 	return 0;
 }
 
-/* Most are gone: one call says so. */
-static bool is_gone(const struct datastore *ds, const char *path)
+static int compare_name(const void *key, const void *item)
 {
+	return strcmp(key, *(char *const *)item);
+}
+
+/* Most are gone: the list of the group, or one call, says so. */
+static bool is_gone(const struct found *f, const char *path)
+{
+	const char *slash = strrchr(path, '/');
 	struct statx st;
 
-	return sysio_statx(ds->root_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE,
-		   &st) < 0 &&
+	if (f->only != NULL)
+		return f->names_n == 0 || slash == NULL ||
+		    bsearch(slash + 1, f->names, f->names_n, sizeof(*f->names),
+			compare_name) == NULL;
+	return sysio_statx(f->ds->root_fd, path, AT_SYMLINK_NOFOLLOW,
+		   STATX_TYPE, &st) < 0 &&
 	    errno == ENOENT;
+}
+
+static int list_group(struct found *f, struct err *e)
+{
+	char path[BACKUP_PATH_SIZE];
+	struct err why = ERR_INIT;
+	int fd = -1;
+	int rc = 0;
+
+	backup_group_path(f->only, path);
+	rc = file_open_dir(f->ds->root_fd, path, &fd, path, &why);
+	if (rc == 0)
+		rc = file_list(fd, &f->names, &f->names_n, path, &why);
+	file_close(&fd);
+	if (rc < 0 && rc != ERR_NOTFOUND) {
+		*e = why;
+		return rc;
+	}
+	return 0;
 }
 
 /* A line of the file, whatever it says. */
@@ -87,9 +122,12 @@ static int look_at(struct found *f, const char *path, struct err *e)
 	int fd = -1;
 	int rc = 0;
 
+	if (strcmp(path, f->last) == 0)
+		return 0;
+	(void)snprintf(f->last, sizeof(f->last), "%s", path);
 	if (!backup_snapshot_from_path(path, &s) ||
 	    (f->only != NULL && backup_group_compare(f->only, &s.group) != 0) ||
-	    is_gone(f->ds, path))
+	    is_gone(f, path))
 		return 0;
 	rc = tree_open_snapshot(f->ds, &s, &fd, &why);
 	if (rc == 0)
@@ -172,8 +210,11 @@ int snapshot_interrupted(struct datastore *ds, const struct backup_group *only,
 		if (rc == ERR_NOTFOUND)
 			rc = 0;
 	}
+	if (rc == 0 && fd >= 0 && only != NULL)
+		rc = list_group(&f, &why);
 	if (rc == 0 && fd >= 0)
 		rc = look_at_file(&f, fd, shown, &why);
+	file_list_free(f.names);
 	file_close(&fd);
 	file_close(&dirfd);
 	if (rc < 0) {
