@@ -157,9 +157,10 @@ keep=store check 1 push 9 --exclude-file missing host/web1 root.tree=src <<'END'
 END
 
 # Sources that are none.
-keep=store check 2 push 9 host/web1 root.tree=small/a <<'END'
-! cairn: 'small/a' is no directory, want one for 'root.tree'
+check 1 push 9 host/web1 root.tree=small/a <<'END'
+! cairn: 'small/a' is neither a directory nor an archive of a kind that is known
 END
+no_leftovers store
 keep=store check 1 push 9 host/web1 root.tree=nowhere <<'END'
 ! cairn: 'nowhere': No such file or directory
 END
