@@ -50,7 +50,7 @@ int restore_tree_refuse_store(
 {
 	struct statx root;
 	struct statx at;
-	struct statx above;
+	struct statx above = { .stx_mask = 0 };
 	int fd = -1;
 	int rc = file_stat_fd(ds->root_fd, &root, shown, e);
 
