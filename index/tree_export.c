@@ -42,6 +42,7 @@ struct export
 	struct buf out;
 	struct err *e; /* of whoever calls libarchive */
 	int failed;    /* what a callback met; *e has it */
+	bool discard;  /* of what libarchive writes when it is closed */
 	struct archive *a;
 	struct tree_export_entry entry;
 	uint64_t written; /* of the file that is being written */
@@ -101,8 +102,11 @@ static la_ssize_t on_write(
     struct archive *a, void *ctx, const void *p, size_t n)
 {
 	struct export *x = ctx;
-	int rc = buf_append(&x->out, p, n, x->e);
+	int rc = 0;
 
+	if (x->discard)
+		return (la_ssize_t)n;
+	rc = buf_append(&x->out, p, n, x->e);
 	if (rc == 0 && x->out.len >= OUT_MAX)
 		rc = flush(x, x->e);
 	if (rc == 0)
@@ -495,9 +499,13 @@ static int export_all(struct export *x, struct err *e)
 
 static void release(struct export *x)
 {
-	/* What it still holds is not to be written. */
+	/*
+	 * What it still holds is not to be written; but only closing gives its
+	 * memory back, which freeing alone leaves out after a failure.
+	 */
+	x->discard = true;
 	if (x->a != NULL)
-		(void)archive_write_fail(x->a);
+		(void)archive_write_close(x->a);
 	(void)archive_write_free(x->a);
 	archive_entry_free(x->entry.ae);
 	tree_export_entry_release(&x->entry);

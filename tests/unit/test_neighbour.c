@@ -55,7 +55,9 @@ static void write_index(struct gcfix *f, const char *path, enum idx_kind kind,
 	}
 	assert_ok(
 	    digest_of(p + IDX_HEADER_SIZE, n * each, &info.csum, &f->e), &f->e);
-	memcpy(info.uuid, path + strlen(path) - IDX_UUID_SIZE, IDX_UUID_SIZE);
+	/* Another one for each path. */
+	for (size_t i = 0; path[i] != '\0'; i++)
+		info.uuid[i % IDX_UUID_SIZE] ^= (uint8_t)path[i];
 	idx_header_encode(&info, p);
 	(void)snprintf(full, sizeof(full), "store/%s", path);
 	*strrchr(full, '/') = '\0';
