@@ -49,7 +49,7 @@ static uint64_t mix(uint64_t x)
 
 static struct digest digest_number(uint64_t n)
 {
-	struct digest d;
+	struct digest d = { { 0 } };
 
 	for (size_t i = 0; i < DIGEST_SIZE; i += 8)
 		bytes_put_le64(d.b + i, mix(n * 4 + i / 8));

@@ -31,7 +31,7 @@ int tarfix_import(struct tarfix *t, bool pipe)
 	};
 	struct restorefix *f = t->x->f;
 	struct ingest_source src = { .shown = "source" };
-	pthread_t thread;
+	pthread_t thread = { 0 };
 	int fds[2];
 	int rc = 0;
 

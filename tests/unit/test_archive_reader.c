@@ -157,7 +157,7 @@ static void names_damage(void **state)
 
 		digest_hex(&entry.digest, hex);
 		(void)snprintf(where, sizeof(where), "at offset %zu", at);
-		restorefix_spoil(f, &entry.digest, how);
+		restorefix_spoil(f, &entry.digest, (enum restorefix_spoil)how);
 		for (unsigned twice = 0; twice < 2; twice++) {
 			assert_err(
 			    archive_reader_pread(r, &b, 1, at + 9, &f->e),
@@ -165,8 +165,8 @@ static void names_damage(void **state)
 			assert_non_null(strstr(f->e.msg, where));
 			assert_non_null(
 			    strstr(f->e.msg, "a.img.fidx': chunk "));
-			assert_non_null(
-			    strstr(f->e.msg, restorefix_spoil_text(how)));
+			assert_non_null(strstr(f->e.msg,
+			    restorefix_spoil_text((enum restorefix_spoil)how)));
 		}
 		/* What lies beside it can still be read. */
 		f->e = (struct err)ERR_INIT;

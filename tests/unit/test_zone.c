@@ -471,8 +471,8 @@ static void bad_names(void **state)
 {
 	static const char *const names[] = { "", "/etc/localtime", "../x", "a/",
 		"a//b", "a/../b", ".", "Europe/Berlin ", "a\nb", ":UTC",
-		"a234567890123456789012345678901234567890123456789012345678901"
-		"234" };
+		("a234567890123456789012345678901234567890123456789012345678901"
+		 "234") };
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < TEST_COUNT(names); i++)
