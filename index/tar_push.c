@@ -223,7 +223,7 @@ static int read_member(struct push *x, struct err *e)
 	const char *name = archive_entry_pathname(x->entry);
 	uint64_t member = (uint64_t)archive_read_header_position(x->a);
 	const char *wrong = NULL;
-	struct catalog_entry row;
+	struct catalog_entry row = { .kind = CATALOG_FILE };
 	char text[2][TEXT];
 	int rc = begin_content(x, e);
 

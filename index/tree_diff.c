@@ -417,10 +417,12 @@ int tree_diff(
     const struct tree_diff *d, struct catalog_bytes path, struct err *e)
 {
 	struct walk k = {
-		.d = { .d = d },
 		.side = { { .c = d->a }, { .c = d->b } },
 	};
-	int rc = compare_lineages(&k, e);
+	int rc = 0;
+
+	k.d.d = d;
+	rc = compare_lineages(&k, e);
 
 	for (size_t i = 0; i < 2; i++)
 		k.side[i].left = catalog_rows_max(k.side[i].c);

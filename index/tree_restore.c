@@ -295,7 +295,7 @@ static int finish_dirs(struct restore *r, struct err *e)
 	int rc = 0;
 
 	while (rc == 0 && number != RESTORE_DIR_NONE) {
-		struct restore_dir d;
+		struct restore_dir d = { .previous = RESTORE_DIR_NONE };
 
 		rc = task_check(r->task, e);
 		if (rc == 0)
