@@ -255,8 +255,9 @@ const struct command commands[] = {
 	    "of 0 keeps nothing. Days and weeks are those of the datastore's "
 	    "time\nzone (key time-zone of the config file; default UTC).\n\n"
 	    "Always kept: protected snapshots; the newest of all if it is "
-	    "unfinished; those\ndated in the future, which count for "
-	    "nothing. Each is listed with a reason.\n\n"
+	    "unfinished; those\ndated in the future, and damaged ones (exit "
+	    "code 3), which count for\nnothing. Each is listed with a "
+	    "reason.\n\n"
 	    "Space comes back with the next 'cairn gc'. Exit code 75: a "
 	    "snapshot was in use\nand is left for the next time.",
 	    OPTIONS(prune_options), 0, 1, cmd_prune, false },
