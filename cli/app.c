@@ -117,6 +117,8 @@ int app_init(struct app *app, const struct invocation *inv, struct err *e)
 
 void app_release(struct app *app)
 {
+	/* The task lies in what the caller frees. */
+	signals_ignore();
 	config_release(&app->config);
 	report_release(&app->report);
 }

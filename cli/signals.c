@@ -7,9 +7,14 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* What handlers may look at; set once, before they are installed. */
+/* What handlers may look at; set before they are installed. */
 static struct task *watched;
 static atomic_bool *progress_asked;
+
+/* Those that ask the task to stop. */
+static const int stopping[] = { SIGINT, SIGTERM, SIGHUP };
+
+#define STOPPING_COUNT (sizeof(stopping) / sizeof(stopping[0]))
 
 static void on_signal(int number)
 {
@@ -28,7 +33,6 @@ static void on_ask(int number)
 
 int signals_watch(struct task *task, atomic_bool *asked, struct err *e)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction act = { .sa_handler = on_signal };
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 	/* Who only asks must not make a call fail. */
@@ -40,15 +44,15 @@ int signals_watch(struct task *task, atomic_bool *asked, struct err *e)
 	(void)sigemptyset(&act.sa_mask);
 	(void)sigemptyset(&ignore.sa_mask);
 	(void)sigemptyset(&ask.sa_mask);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+	for (size_t i = 0; i < STOPPING_COUNT; i++) {
 		struct sigaction old;
 
-		if (sigaction(numbers[i], NULL, &old) < 0)
+		if (sigaction(stopping[i], NULL, &old) < 0)
 			return err_sys(e, "sigaction");
 		/* nohup(1) and background shells ignore some: keep that. */
 		if (old.sa_handler == SIG_IGN)
 			continue;
-		if (sigaction(numbers[i], &act, NULL) < 0)
+		if (sigaction(stopping[i], &act, NULL) < 0)
 			return err_sys(e, "sigaction");
 	}
 	if (sigaction(SIGUSR1, &ask, NULL) < 0)
@@ -58,4 +62,14 @@ int signals_watch(struct task *task, atomic_bool *asked, struct err *e)
 	    sigaction(SIGXFSZ, &ignore, NULL) < 0)
 		return err_sys(e, "sigaction");
 	return 0;
+}
+
+void signals_ignore(void)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	(void)sigemptyset(&ignore.sa_mask);
+	for (size_t i = 0; i < STOPPING_COUNT; i++)
+		(void)sigaction(stopping[i], &ignore, NULL);
+	(void)sigaction(SIGUSR1, &ignore, NULL);
 }

@@ -15,4 +15,10 @@
 /* *asked becomes true with SIGUSR1; whoever shows progress takes it back. */
 int signals_watch(struct task *task, atomic_bool *asked, struct err *e);
 
+/*
+ * The work is done and its result told: what still comes changes nothing, and
+ * the task that signals_watch() was given may go.
+ */
+void signals_ignore(void);
+
 #endif
