@@ -155,12 +155,13 @@ static int find_path(
  */
 static void advise_init(const char *path, struct err *e)
 {
-	static const char *const parts[] = { ".chunks", ".cairn", ".lock" };
+	static const char *const parts[] = { ".chunks", ".cairn", ".lock",
+		"host", "vm", "ct", "ns" };
 	char inside[PATH_MAX];
 	struct statx st;
+	bool there = sysio_statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0;
 
-	if (sysio_statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
-	    (st.stx_mode & S_IFMT) != S_IFDIR)
+	if (there && (st.stx_mode & S_IFMT) != S_IFDIR)
 		return;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		(void)snprintf(inside, sizeof(inside), "%s/%s", path, parts[i]);
@@ -168,7 +169,9 @@ static void advise_init(const char *path, struct err *e)
 			STATX_TYPE, &st) == 0)
 			return;
 	}
-	err_suffix(e, "; 'cairn init' makes one");
+	/* A mount point without its file system is an empty directory. */
+	err_suffix(e, "%s 'cairn init' makes one",
+	    there ? "; is its file system mounted?" : ";");
 }
 
 int app_open_datastore(struct app *app, enum datastore_access access,
@@ -237,15 +240,10 @@ static int exit_code_of(const struct app *app, const struct err *e)
 	return EXIT_FAILED;
 }
 
-int app_fail(const struct app *app, const struct err *e)
+/* On stderr in either form: stdout holds data only. */
+static void tell(const struct err *e, int code, bool json)
 {
-	int code = exit_code_of(app, e);
-
-	/* Who reads has seen enough: 'cairn list | head' is no failure. */
-	if (err_is_sys(e, EPIPE))
-		return code;
-	/* On stderr in either form: stdout holds data only. */
-	if (app != NULL && app->json) {
+	if (json) {
 		struct err ignored = ERR_INIT;
 		struct js *event = js_object();
 
@@ -256,5 +254,22 @@ int app_fail(const struct app *app, const struct err *e)
 	} else {
 		log_line(LOG_LEVEL_ERROR, "%s", e->msg);
 	}
+}
+
+int app_fail(const struct app *app, const struct err *e)
+{
+	int code = exit_code_of(app, e);
+
+	/* Who reads has seen enough: 'cairn list | head' is no failure. */
+	if (!err_is_sys(e, EPIPE))
+		tell(e, code, app != NULL && app->json);
+	return code;
+}
+
+int app_fail_usage(const struct err *e, bool json)
+{
+	int code = exit_code_of(NULL, e);
+
+	tell(e, code, json);
 	return code;
 }

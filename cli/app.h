@@ -47,5 +47,7 @@ struct settings app_settings(const struct app *app, const char *path);
  * output that went away ends the program as SIGPIPE would: 141, and no word.
  */
 int app_fail(const struct app *app, const struct err *e);
+/* Of the command line itself. */
+int app_fail_usage(const struct err *e, bool json);
 
 #endif

@@ -93,6 +93,8 @@ int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
 	if (app->json)
 		return err_set(
 		    e, ERR_INVALID, "'help' is text only; leave out --json");
+	if (inv->args_n > 0 && strcmp(inv->args[0], "exit-codes") == 0)
+		return command_print_exit_codes(e);
 	if (inv->args_n > 0) {
 		c = command_find(inv->args[0]);
 		if (c == NULL)

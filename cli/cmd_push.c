@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/push_report.h"
 #include "cli/push_source.h"
 #include "datastore/base/text.h"
@@ -321,10 +322,8 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 	p.opts.min_free = ds->settings.min_free;
 	p.ingest.level = p.opts.level;
 	rc = run(&p, ds, e);
-	if (rc < 0 && (err_is_sys(e, ENOSPC) || err_is_sys(e, EDQUOT)))
-		err_suffix(e,
-		    "; to make room, 'cairn forget' snapshots and then run "
-		    "'cairn gc --cutoff 0'");
+	if (rc < 0)
+		hint_no_space(app, e);
 	if (rc == 0)
 		rc = report(&p, e);
 out:

@@ -7,6 +7,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -98,6 +99,7 @@ static int each(
 			rc = done(app, array, what, &ids[i], e);
 			continue;
 		}
+		hint_no_space(app, &why);
 		one = app_fail(app, &why);
 		if (first == EXIT_DONE)
 			first = one;
@@ -282,6 +284,8 @@ int cmd_note(struct app *app, const struct invocation *inv, struct err *e)
 		rc = tree_find_snapshot(ds, &app->ns, inv->args[0], &id, e);
 	if (rc == 0 && set)
 		rc = snapshot_set_notes(ds, &id, inv->args[1], e);
+	if (rc < 0 && set)
+		hint_no_space(app, e);
 	if (rc == 0 && (!set || app->json))
 		rc = show_note(app, ds, &id, e);
 	datastore_close(ds);

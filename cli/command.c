@@ -134,6 +134,12 @@ static int parse_long(
 		inv->help = true;
 		return 0;
 	}
+	/* As most programs have it; the command is the one that counts. */
+	if (strcmp(name, "version") == 0 && inv->command == NULL &&
+	    command_find(name) != NULL) {
+		inv->command = command_find(name);
+		return 0;
+	}
 	o = option_find(inv, name, n, 0);
 	if (o == NULL)
 		return unknown_option(inv, argv[*i], e);
@@ -206,6 +212,17 @@ static int parse_word(struct invocation *inv, const char *word, struct err *e)
 	}
 	inv->command = command_find(word);
 	return inv->command != NULL ? 0 : unknown_command(word, e);
+}
+
+bool invocation_wants_json(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0)
+			return false;
+		if (strcmp(argv[i], "--json") == 0)
+			return true;
+	}
+	return false;
 }
 
 int invocation_parse(

@@ -66,6 +66,9 @@ struct invocation {
 	bool help; /* --help or -h was given */
 };
 
+/* Is --json among the words?  For errors of what can not be parsed. */
+bool invocation_wants_json(int argc, char **argv);
+
 /* ERR_INVALID: what is wrong and what would be right. */
 int invocation_parse(
     int argc, char **argv, struct invocation *ret, struct err *e);
@@ -78,5 +81,7 @@ const char *invocation_value(const struct invocation *inv, const char *option);
 
 /* Help of one command, or the overview (command NULL), to stdout. */
 int command_print_help(const struct command *command, struct err *e);
+/* The table of exit codes. */
+int command_print_exit_codes(struct err *e);
 
 #endif

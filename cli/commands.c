@@ -134,7 +134,8 @@ static const struct command_option gc_options[] = {
 	{ "ignore", 0, "SNAPSHOT", true,
 	    "set a broken snapshot aside: what is unreadable of it is lost" },
 	{ "accept-missing", 0, NULL, false,
-	    "go on although snapshots vanished that nobody removed" },
+	    "go on although snapshots vanished that nobody removed, or all "
+	    "chunks are missing" },
 };
 
 #define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
@@ -294,7 +295,8 @@ const struct command commands[] = {
 	    NO_OPTIONS, 1, 1, cmd_completion, false },
 	{ "version", "", "print the version", "", NO_OPTIONS, 0, 0, cmd_version,
 	    false },
-	{ "help", "[COMMAND]", "explain a command", "", NO_OPTIONS, 0, 1,
-	    cmd_help, false },
+	{ "help", "[COMMAND]", "explain a command",
+	    "'cairn help exit-codes' explains the exit codes.", NO_OPTIONS, 0,
+	    1, cmd_help, false },
 };
 const size_t commands_n = sizeof(commands) / sizeof(commands[0]);

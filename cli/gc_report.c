@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "cli/hint.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
@@ -111,13 +112,15 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 		    r->missing_chunks == 1 ? "" : "s");
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
-		    "%-14s %" PRIu64 " removed, %" PRIu64
+		    "%-14s %" PRIu64 " %s, %" PRIu64
 		    " kept of the chunk files that are bad\n",
-		    "bad:", r->removed_bad, r->still_bad);
+		    "bad:", r->removed_bad,
+		    r->dry_run ? "would be removed" : "removed", r->still_bad);
 	if (rc == 0 && r->removed_tmp > 0)
 		rc = output_text(e,
-		    "%-14s %" PRIu64 " left by dead backups removed\n",
-		    "temporary:", r->removed_tmp);
+		    "%-14s %" PRIu64 " left by dead backups %s\n",
+		    "temporary:", r->removed_tmp,
+		    r->dry_run ? "would be removed" : "removed");
 	if (rc == 0 && r->left_overs > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu32
@@ -161,15 +164,17 @@ static int print_result(const struct gc_result *r, struct err *e)
 }
 
 /* The last line says how to free what is pending, if a command can. */
-static int print_advice(const struct gc_result *r, struct err *e)
+static int print_advice(
+    const struct app *app, const struct gc_result *r, struct err *e)
 {
 	char size[TEXT_SIZE_SIZE];
+	char command[HINT_SIZE];
 
 	if (r->pending_chunks == 0 || r->pending_cause != GC_PENDING_CUTOFF)
 		return 0;
-	return output_text(e,
-	    "to free the pending %s now: cairn gc --cutoff 0\n",
-	    text_size(size, r->pending_bytes));
+	return output_text(e, "to free the pending %s now: %s\n",
+	    text_size(size, r->pending_bytes),
+	    hint_command(app, HINT_STORE, "gc --cutoff 0", command));
 }
 
 int gc_report_run(struct app *app, const struct gc_result *r, struct err *e)
@@ -185,7 +190,7 @@ int gc_report_run(struct app *app, const struct gc_result *r, struct err *e)
 	}
 	rc = print_result(r, e);
 	if (rc == 0)
-		rc = print_advice(r, e);
+		rc = print_advice(app, r, e);
 	return rc;
 }
 

@@ -82,9 +82,32 @@ static int print_overview(struct err *e)
 		rc = print_options(
 		    "global options", command_globals, command_globals_n, e);
 	if (rc == 0)
-		rc = output_text(
-		    e, "\n'cairn help COMMAND' explains one command.\n");
+		rc = output_text(e,
+		    "\n'cairn help COMMAND' explains one command, 'cairn help "
+		    "exit-codes' the exit codes.\n");
 	return rc;
+}
+
+/* As exit.h, README and cairn(1) have it. */
+int command_print_exit_codes(struct err *e)
+{
+	return output_text(e,
+	    "exit codes, the same for every command:\n"
+	    "  0         done\n"
+	    "  1         failed; nothing is lost, and nothing half-made is "
+	    "visible;\n"
+	    "            also: gc refused to sweep\n"
+	    "  2         wrong usage, or a mistake in the config file\n"
+	    "  3         done, but not whole: a source was unreadable or "
+	    "changed while it\n"
+	    "            was read, a target existed, gc found referenced "
+	    "chunks missing or\n"
+	    "            left a prefix unswept\n"
+	    "  4         damage was found\n"
+	    "  75        busy: a lock is held, or was lost; try again later\n"
+	    "  129, 130, 143\n"
+	    "            stopped by SIGHUP, SIGINT, SIGTERM\n"
+	    "  141       who read standard output went away; no message\n");
 }
 
 /* Between the options and the arguments: those that do not fit into the

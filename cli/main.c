@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	if (fill_standard_descriptors(&e) < 0)
 		return app_fail(NULL, &e);
 	if (invocation_parse(argc, argv, &inv, &e) < 0)
-		return app_fail(NULL, &e);
+		return app_fail_usage(&e, invocation_wants_json(argc, argv));
 	if (inv.help || inv.command == NULL) {
 		if (help(&inv, &e) < 0)
 			code = app_fail(NULL, &e);

@@ -160,13 +160,42 @@ static int check_owner(
 	return belongs_to_another(ds, chunks, e);
 }
 
+/* Backups without their chunks: "host", or NULL. */
+static const char *find_backups(const struct datastore *ds)
+{
+	static const char *const names[] = { "host", "vm", "ct", "ns" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct err ignored = ERR_INIT; /* then it is told otherwise */
+		struct statx st = { .stx_mask = 0 };
+		bool found = false;
+
+		if (file_stat_at(ds->root_fd, names[i], &st, &found, ds->path,
+			&ignored) == 0 &&
+		    found)
+			return names[i];
+	}
+	return NULL;
+}
+
 /* The error of a directory without `.chunks`: what should be done about it? */
 static int not_a_store(const struct datastore *ds, struct err *e)
 {
 	struct err ignored = ERR_INIT;
 	struct statx st = { .stx_mask = 0 };
+	const char *backups = find_backups(ds);
 	bool found = false;
 
+	(void)file_stat_at(
+	    ds->root_fd, LOCK_NAME, &st, &found, ds->path, &ignored);
+	if (found && backups != NULL) {
+		return err_set(e, ERR_NOTFOUND,
+		    "datastore '%s' has lost its '%s', while '%s' is still "
+		    "there: was it moved or removed? Put it back; nothing was "
+		    "changed",
+		    ds->path, CHUNKS_NAME, backups);
+	}
+	found = false;
 	/* Any doubt is no reason to speak of an init. */
 	(void)file_stat_at(
 	    ds->root_fd, CAIRN_NAME, &st, &found, ds->path, &ignored);

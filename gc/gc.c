@@ -70,6 +70,27 @@ static int count_by_touch(struct gc_run *run, uint64_t *ret_chunks,
 	    run->ds, &opts, run->task, ret_chunks, ret_would_go, e);
 }
 
+/*
+ * Of all that is referenced nothing is there: somebody emptied `.chunks`, or
+ * it is not the one that belongs to these index files.  There is nothing to
+ * collect, and a thousand warnings would hide the reason.
+ */
+static int check_emptied(struct gc_run *run, uint64_t there, struct err *e)
+{
+	if (there > 0 || run->r.missing_chunks == 0 ||
+	    run->opts->accept_missing)
+		return 0;
+	/* Nor are they put on the list of damage. */
+	run->missing_n = 0;
+	return err_set(e, ERR_REFUSED,
+	    "none of the %" PRIu64 " chunk%s that the snapshots in '%s' "
+	    "reference %s in its '.chunks': was it emptied, or is another "
+	    "file system mounted there? Nothing is removed; if it is meant "
+	    "so, say --accept-missing",
+	    run->r.missing_chunks, run->r.missing_chunks == 1 ? "" : "s",
+	    run->ds->path, run->r.missing_chunks == 1 ? "is" : "are");
+}
+
 /* Everything was touched: what is missing, what is safe, then sweep. */
 static int sweep_touched(struct gc_run *run, struct err *e)
 {
@@ -80,6 +101,9 @@ static int sweep_touched(struct gc_run *run, struct err *e)
 	if (rc < 0)
 		return rc;
 	gc_mark_finished(run);
+	rc = check_emptied(run, run->r.touched, e);
+	if (rc < 0)
+		return rc;
 	gc_missing_record(run, false);
 	rc = gc_missing_report(run, e);
 	if (rc == 0)
@@ -132,6 +156,8 @@ static int run_dry(struct gc_run *run, struct err *e)
 
 	if (rc == 0)
 		rc = gc_set_run(run, e);
+	if (rc == 0)
+		rc = check_emptied(run, r->disk_chunks, e);
 	if (rc == 0)
 		rc = gc_missing_report(run, e);
 	if (rc < 0 || run->opts->accept_missing)

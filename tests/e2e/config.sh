@@ -50,10 +50,10 @@ check 1 cairn -d ./file list <<'END'
 END
 mkdir dir
 check 1 cairn -d ./dir list <<'END'
-! cairn: './dir' is no datastore: it has no '.chunks'; 'cairn init' makes one
+! cairn: './dir' is no datastore: it has no '.chunks'; is its file system mounted? 'cairn init' makes one
 END
 check 1 cairn -d ./dir push host/a x.raw=x <<'END'
-! cairn: './dir' is no datastore: it has no '.chunks'; 'cairn init' makes one
+! cairn: './dir' is no datastore: it has no '.chunks'; is its file system mounted? 'cairn init' makes one
 END
 [ -z "$(ls -A dir)" ] || fail "something was made in 'dir'"
 ln -s store link

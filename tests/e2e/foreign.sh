@@ -112,7 +112,7 @@ pending:       1 chunk, 2.252 KiB
 in use:        28 chunks, 256.8 KiB
 referenced by: 12 index files, 13.64 MiB
 deduplication: 54.38
-bad:           1 removed, 0 kept of the chunk files that are bad
+bad:           1 would be removed, 0 kept of the chunk files that are bad
 to free the pending 2.252 KiB now: cairn gc --cutoff 0
 END
 [ ! -e store/.cairn ] || fail "somebody made '.cairn'"

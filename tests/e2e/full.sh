@@ -33,7 +33,7 @@ ok cairn push --time 2001-01-01T00:00:00Z host/a a.img=first
 ok cairn push --time 2001-01-02T00:00:00Z host/a a.img=second
 also="s/(make directory|write) '[^']*'/make 'IT'/" # whichever finds no room
 check 1 cairn push --time 2001-01-03T00:00:00Z host/a a.img=third <<'END'
-! cairn: make 'IT': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
+! cairn: make 'IT': No space left on device; to make room: 'cairn forget SNAPSHOT' (or 'prune') what is not needed, then 'cairn gc --cutoff 0'
 END
 no_leftovers disk/store
 ok cairn verify
@@ -44,10 +44,10 @@ dd if=/dev/zero of=disk/filler bs=64K status=none 2>/dev/null || true
 dd if=/dev/zero of=disk/filler2 bs=512 status=none 2>/dev/null || true
 [ "$(free_bytes)" -eq 0 ] || fail "$(free_bytes) blocks are free"
 check 1 cairn push --time 2001-01-03T00:00:00Z host/b a.img=third <<'END'
-! cairn: make 'IT': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
+! cairn: make 'IT': No space left on device; to make room: 'cairn forget SNAPSHOT' (or 'prune') what is not needed, then 'cairn gc --cutoff 0'
 END
 check 1 cairn note host/a/latest 'no room for it' <<'END'
-! cairn: make 'IT': No space left on device
+! cairn: make 'IT': No space left on device; to make room: 'cairn forget SNAPSHOT' (or 'prune') what is not needed, then 'cairn gc --cutoff 0'
 END
 ok cairn list
 ok cairn cat host/a/latest a.img
@@ -86,7 +86,7 @@ i=0
 while : 2>/dev/null >"disk/file$i"; do i=$((i + 1)); done 2>/dev/null
 [ "$(free_inodes)" -eq 0 ] || fail "$(free_inodes) inodes are free"
 check 1 cairn push --time 2001-01-02T00:00:00Z host/b a.img=more <<'END'
-! cairn: make directory 'host/b': No space left on device; to make room, 'cairn forget' snapshots and then run 'cairn gc --cutoff 0'
+! cairn: make directory 'host/b': No space left on device; to make room: 'cairn forget SNAPSHOT' (or 'prune') what is not needed, then 'cairn gc --cutoff 0'
 END
 ok cairn cat host/a/latest a.img
 cmp "$out" many

@@ -161,6 +161,34 @@ old store
 ok cairn gc
 [ "$(garbage)" -eq 0 ] || fail "still counted"
 
+# A store whose '.chunks' was emptied, or is gone: nothing is made or removed.
+fresh
+rm -r store/.chunks
+mkdir store/.chunks
+find store -name gc.running -prune -o -printf '%P\n' | sort >before
+check 1 cairn gc <<'END'
+! cairn: none of the 20 chunks that the snapshots in 'DIR/store' reference are in its '.chunks': was it emptied, or is another file system mounted there? Nothing is removed; if it is meant so, say --accept-missing
+END
+find store -name gc.running -prune -o -printf '%P\n' | sort | diff before -
+keep=store check 1 cairn gc --dry-run <<'END'
+! cairn: none of the 20 chunks that the snapshots in 'DIR/store' reference are in its '.chunks': was it emptied, or is another file system mounted there? Nothing is removed; if it is meant so, say --accept-missing
+END
+run cairn gc --accept-missing
+[ "$code" -eq 3 ] || fail "exit code $code"
+rm -r store/.chunks
+keep=store check 1 cairn gc <<'END'
+! cairn: datastore 'DIR/store' has lost its '.chunks', while 'host' is still there: was it moved or removed? Put it back; nothing was changed
+END
+
+# The command that helps is to be copied as it is.
+fresh
+ok cairn forget host/a/2001-01-02T00:00:00Z
+cp -a store 'other store'
+run cairn -d './other store' --config "$CAIRN_CONFIG" gc
+grep -qxF "to free the pending 390.7 KiB now: cairn -d './other store' --config $CAIRN_CONFIG gc --cutoff 0" "$out" ||
+	fail "$(cat "$out")"
+rm -r 'other store'
+
 # A snapshot that somebody removed without cairn: more than half of the chunks
 # would go.
 fresh

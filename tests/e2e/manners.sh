@@ -6,6 +6,19 @@
 check 0 cairn version <<'END'
 cairn 0.1.0
 END
+check 0 cairn --version <<'END'
+cairn 0.1.0
+END
+check_version_json() {
+	run cairn --version --json
+	json "$out" 'd["version"]' | grep -q '^0\.1\.0$' || fail "$(cat "$out")"
+}
+check_version_json
+ok cairn help exit-codes
+# The same codes as README's table has.
+for code_of in 0 1 2 3 4 75 129 130 143 141; do
+	grep -qw -- "$code_of" "$out" || fail "no exit code $code_of"
+done
 ok cairn help
 cp "$out" overview
 ok cairn --help
@@ -154,6 +167,16 @@ run cairn --json list host/none
 error
 expect 1 <<'END'
 {"event":"error","exit-code":1,"text":"group 'host/none' does not exist"}
+END
+# Also of what can not be parsed.
+check 2 cairn list --json --frobnicate <<'END'
+! {"event":"error","exit-code":2,"text":"'list' has no option '--frobnicate'; 'cairn help list' lists them"}
+END
+check 2 cairn frobnicate --json <<'END'
+! {"event":"error","exit-code":2,"text":"no command 'frobnicate'; 'cairn help' lists them"}
+END
+check 2 cairn frobnicate -- --json <<'END'
+! cairn: no command 'frobnicate'; 'cairn help' lists them
 END
 run cairn --json --config none list
 error

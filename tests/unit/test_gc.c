@@ -292,7 +292,7 @@ static void many_missing_chunks_are_counted(void **state)
 {
 	struct gcfix *f = *state;
 
-	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 150);
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 151);
 	for (unsigned i = 0; i < 150; i++)
 		gcfix_remove_chunk(f, i);
 	gcfix_collect(f);
@@ -300,6 +300,29 @@ static void many_missing_chunks_are_counted(void **state)
 	assert_int_equal(gcfix_said(f, "is missing"), 100);
 	assert_int_equal(
 	    gcfix_said(f, "and 50 more references to missing chunks"), 1);
+}
+
+/* None of all: not damage to be listed, but a store that is not the one. */
+static void an_emptied_store_is_refused(void **state)
+{
+	struct gcfix *f = *state;
+	struct damage *damage = NULL;
+
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 3);
+	for (unsigned i = 0; i < 3; i++)
+		gcfix_remove_chunk(f, i);
+	for (unsigned dry = 2; dry-- > 0;) {
+		f->opts.dry_run = dry != 0;
+		assert_err(
+		    gcfix_run(f), &f->e, ERR_REFUSED, "none of the 3 chunks");
+		assert_int_equal(gcfix_said(f, "is missing"), 0);
+	}
+	assert_ok(damage_read(f->ds, &damage, &f->e), &f->e);
+	assert_int_equal(damage_count(damage), 0);
+	damage_free(damage);
+	f->opts.accept_missing = true;
+	gcfix_collect(f);
+	assert_int_equal(f->r.missing_chunks, 3);
 }
 
 /* A chunk of the future: touched, so that it counts from now. */
@@ -690,6 +713,7 @@ int main(void)
 		GCFIX_TEST(a_dry_run_needs_no_lock),
 		GCFIX_TEST(missing_chunks_are_named),
 		GCFIX_TEST(many_missing_chunks_are_counted),
+		GCFIX_TEST(an_emptied_store_is_refused),
 		GCFIX_TEST(a_time_far_ahead_is_brought_back),
 		GCFIX_TEST(bad_files_wait_for_a_good_chunk),
 		GCFIX_TEST(temporary_files_go_when_old),

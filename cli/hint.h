@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hint: commands to be typed next, with the global options of this run, so
+ * that they can be copied as they are; and what was meant by a word that is
+ * not known.
+ */
+#ifndef CAIRN_CLI_HINT_H
+#define CAIRN_CLI_HINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/app.h"
+#include "datastore/base/err.h"
+
+#define HINT_SIZE 320 /* a longer one loses its options, not its command */
+
+enum hint_scope {
+	HINT_STORE,     /* -d and --config; for what knows no namespaces */
+	HINT_NAMESPACE, /* and --ns */
+};
+
+/*
+ * "cairn -d ./store gc --cutoff 0" of "gc --cutoff 0": with -d, --config and
+ * --ns as they were given on this command line, quoted for a shell.  (What
+ * came from the environment is there for the next command, too.)  Returns
+ * out.
+ */
+const char *hint_command(const struct app *app, enum hint_scope scope,
+    const char *rest, char out[HINT_SIZE]);
+
+/* Behind an error of a full file system: how to make room. */
+void hint_no_space(const struct app *app, struct err *e);
+
+#endif
