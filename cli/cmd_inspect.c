@@ -15,6 +15,7 @@
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "datastore/base/uuid.h"
 #include "datastore/blob.h"
 #include "datastore/manifest.h"
 #include "index/idx.h"
@@ -65,19 +66,10 @@ static int fact_damage(
 	return fact(in, "damage", why->msg, e);
 }
 
-static void uuid_text(const uint8_t u[IDX_UUID_SIZE], char out[37])
-{
-	(void)snprintf(out, 37,
-	    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x"
-	    "%02x",
-	    u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10],
-	    u[11], u[12], u[13], u[14], u[15]);
-}
-
 static int index_facts(
     struct inspection *in, const struct idx_info *info, struct err *e)
 {
-	char uuid[37];
+	char uuid[UUID_TEXT_SIZE];
 	char text[TEXT_TIME_SIZE];
 	char hex[DIGEST_HEX_SIZE];
 	int rc = fact(in, "kind",

@@ -44,6 +44,7 @@ static int open_append(const struct datastore *ds, int dirfd, const char *name,
 	    O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 	int fd = sysio_openat(dirfd, name, flags, 0);
 	bool made = false;
+	int rc = 0;
 
 	if (fd < 0 && errno == ENOENT) {
 		made = true;
@@ -52,26 +53,17 @@ static int open_append(const struct datastore *ds, int dirfd, const char *name,
 		/* Another process was faster: the next try opens its file. */
 		if (fd < 0 && errno == EEXIST)
 			return err_set(e, ERR_NOTFOUND, "'%s' appeared", shown);
-		if (fd >= 0 &&
-		    ((ds->owner.change &&
-			 sysio_fchown(fd, ds->owner.uid, ds->owner.gid) < 0) ||
-			sysio_fchmod(fd, FILE_MODE) < 0)) {
-			int rc = err_sys(e, "change the owner of '%s'", shown);
-
-			file_close(&fd);
-			return rc;
-		}
 	}
 	if (fd < 0)
 		return err_sys(e, "open '%s'", shown);
+	if (made)
+		rc = file_set_owner(fd, &ds->owner, FILE_MODE, shown, e);
 	/* What is fsynced is not lost with its name. */
-	if (made) {
-		int rc = file_sync(dirfd, shown, e);
-
-		if (rc < 0) {
-			file_close(&fd);
-			return rc;
-		}
+	if (made && rc == 0)
+		rc = file_sync(dirfd, shown, e);
+	if (rc < 0) {
+		file_close(&fd);
+		return rc;
 	}
 	*ret_fd = fd;
 	return 0;
@@ -168,7 +160,6 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
     size_t n, bool sync, struct err *e)
 {
 	const struct append a = { .name = name, .p = p, .n = n, .sync = sync };
-	char rel[CAIRNDIR_SHOWN];
 	char shown[CAIRNDIR_SHOWN];
 	struct err why = ERR_INIT;
 	bool found = false;
@@ -178,8 +169,7 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
 
 	if (rc < 0)
 		return rc;
-	(void)snprintf(rel, sizeof(rel), "%s/%s", CAIRNDIR, name);
-	(void)datastore_shown(ds, rel, shown, sizeof(shown));
+	(void)datastore_shown_in(ds, CAIRNDIR, name, shown, sizeof(shown));
 	if (!found) {
 		return err_set(e, ERR_NOTFOUND,
 		    "'%s': its directory does not exist", shown);

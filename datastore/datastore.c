@@ -448,3 +448,11 @@ const char *datastore_shown(
 	(void)snprintf(out, size, "%s/%s", ds->path, rel);
 	return out;
 }
+
+const char *datastore_shown_in(const struct datastore *ds, const char *dir,
+    const char *name, char *out, size_t size)
+{
+	(void)snprintf(out, size, "%s/%s%s%s", ds->path, dir,
+	    name[0] == '\0' ? "" : "/", name);
+	return out;
+}

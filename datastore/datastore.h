@@ -105,6 +105,9 @@ void datastore_machine_id(char out[DATASTORE_ID_SIZE]);
 /* "<path>/<rel>" for messages; returns out. */
 const char *datastore_shown(
     const struct datastore *ds, const char *rel, char *out, size_t size);
+/* "<path>/<dir>/<name>"; without a name "<path>/<dir>". */
+const char *datastore_shown_in(const struct datastore *ds, const char *dir,
+    const char *name, char *out, size_t size);
 
 struct datastore_space {
 	uint64_t total;

@@ -13,6 +13,7 @@
 #include "datastore/base/json.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "datastore/base/uuid.h"
 #include "datastore/newfile.h"
 
 #define FORMAT_MAX_FILE 65536U
@@ -24,7 +25,6 @@
 #define KEY_HOST "host"
 
 #define MACHINE_ID_LEN 32
-#define UUID_BYTES 16
 
 const char *datastore_join(const char *path, const char *rel, struct shown *s)
 {
@@ -61,27 +61,6 @@ void datastore_machine_id(char out[DATASTORE_ID_SIZE])
 			return;
 	}
 	out[0] = '\0';
-}
-
-/* A random UUID (version 4). */
-static int make_uuid(char out[DATASTORE_ID_SIZE], struct err *e)
-{
-	static const char digits[] = "0123456789abcdef";
-	uint8_t b[UUID_BYTES] = { 0 };
-	int rc = file_random(b, sizeof(b), e);
-
-	if (rc < 0)
-		return rc;
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	for (size_t i = 0; i < sizeof(b); i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*out++ = '-';
-		*out++ = digits[b[i] >> 4];
-		*out++ = digits[b[i] & 15];
-	}
-	*out = '\0';
-	return 0;
 }
 
 /* An id that is shown and compared: of what UUIDs and machine-ids are. */
@@ -201,7 +180,7 @@ static int format_text(struct buf *out, struct err *e)
 	char id[DATASTORE_ID_SIZE] = "";
 	char host[DATASTORE_ID_SIZE] = "";
 	struct js *doc = NULL;
-	int rc = make_uuid(id, e);
+	int rc = uuid_make(id, e);
 
 	if (rc < 0)
 		return rc;

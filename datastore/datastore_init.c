@@ -52,21 +52,6 @@ static const char *shown(struct making *m, const char *rel)
 	return datastore_join(m->path, rel, &m->shown);
 }
 
-static int set_owner_mode(
-    struct making *m, int fd, mode_t mode, const char *what, struct err *e)
-{
-	if (m->owner.change &&
-	    sysio_fchown(fd, m->owner.uid, m->owner.gid) < 0) {
-		return err_sys(e, "change the owner of '%s' to %u:%u", what,
-		    (unsigned)m->owner.uid, (unsigned)m->owner.gid);
-	}
-	if (sysio_fchmod(fd, mode) < 0) {
-		return err_sys(
-		    e, "change the mode of '%s' to %#o", what, (unsigned)mode);
-	}
-	return 0;
-}
-
 /* Make the root if it is missing, open it, keep other inits out. */
 static int open_root(struct making *m, struct err *e)
 {
@@ -267,8 +252,8 @@ static int make_cairn(struct making *m, struct err *e)
 	(void)datastore_join(m->path, CAIRN_NAME, &name);
 	/* An init that was interrupted may not have come to its owner. */
 	if (m->cairn_fd >= 0) {
-		int rc =
-		    set_owner_mode(m, m->cairn_fd, FILE_DIR_MODE, name.text, e);
+		int rc = file_set_owner(
+		    m->cairn_fd, &m->owner, FILE_DIR_MODE, name.text, e);
 
 		if (rc < 0)
 			return rc;
@@ -299,7 +284,7 @@ static int make_lock(struct making *m, struct err *e)
 	if (rc == 0 && !S_ISREG(st.stx_mode))
 		rc = err_set(e, ERR_CORRUPT, "'%s' is no regular file", name);
 	if (rc == 0)
-		rc = set_owner_mode(m, fd, FILE_MODE, name, e);
+		rc = file_set_owner(fd, &m->owner, FILE_MODE, name, e);
 	if (rc == 0)
 		rc = file_sync(fd, name, e);
 	file_close(&fd);
@@ -321,7 +306,8 @@ static int make_or_adopt_dir(struct making *m, int dirfd, const char *name,
 	(void)err_forget(e);
 	rc = file_open_dir(dirfd, name, &fd, m->shown.text, e);
 	if (rc == 0)
-		rc = set_owner_mode(m, fd, CHUNKS_MODE, m->shown.text, e);
+		rc = file_set_owner(
+		    fd, &m->owner, CHUNKS_MODE, m->shown.text, e);
 	file_close(&fd);
 	return rc;
 }
@@ -413,7 +399,8 @@ static int finish(struct making *m, struct err *e)
 
 	if (m->pbs_layout) {
 		m->changed_root = true;
-		rc = set_owner_mode(m, m->root_fd, FILE_DIR_MODE, m->path, e);
+		rc = file_set_owner(
+		    m->root_fd, &m->owner, FILE_DIR_MODE, m->path, e);
 		/* One call for 65,536 directories. */
 		if (rc == 0 && sysio_syncfs(m->root_fd) < 0) {
 			rc =

@@ -16,11 +16,11 @@
 #include "datastore/base/json.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "datastore/base/uuid.h"
 #include "datastore/cairndir.h"
 #include "datastore/registration_internal.h"
 
 #define NEW_TRIES 8
-#define UUID_BYTES 16
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
 /*
@@ -102,28 +102,6 @@ static void boot_id(char out[DATASTORE_ID_SIZE])
 	    s == NULL ? "" : s);
 	out[strcspn(out, "\n")] = '\0';
 	buf_release(&text);
-}
-
-/* A random UUID (RFC 4122, version 4). */
-static int make_uuid(char out[DATASTORE_ID_SIZE], struct err *e)
-{
-	static const char digits[] = "0123456789abcdef";
-	uint8_t b[UUID_BYTES] = { 0 };
-	char *p = out;
-	int rc = file_random(b, sizeof(b), e);
-
-	if (rc < 0)
-		return rc;
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	for (size_t i = 0; i < sizeof(b); i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*p++ = '-';
-		*p++ = digits[b[i] >> 4];
-		*p++ = digits[b[i] & 15];
-	}
-	*p = '\0';
-	return 0;
 }
 
 static void tmp_name(const char *uuid, char out[REGISTRATION_TMP_SIZE])
@@ -293,14 +271,10 @@ static int give_name(struct registration *r, const char *tmp)
 static int fill(struct registration *r, const char *tmp, const char *command,
     const struct backup_group *group, struct err *e)
 {
-	const struct file_owner *owner = &r->ds->owner;
-	int rc = 0;
+	int rc = file_set_owner(r->fd, &r->ds->owner, FILE_MODE, r->shown, e);
 
-	if (owner->change && sysio_fchown(r->fd, owner->uid, owner->gid) < 0)
-		return err_sys(e, "change the owner of '%s'", r->shown);
-	if (sysio_fchmod(r->fd, FILE_MODE) < 0)
-		return err_sys(e, "change the mode of '%s'", r->shown);
-	rc = touch(r, tmp, e);
+	if (rc == 0)
+		rc = touch(r, tmp, e);
 	if (rc == 0)
 		rc = file_clock(r, &r->start, e);
 	if (rc == 0)
@@ -327,16 +301,15 @@ static int fill(struct registration *r, const char *tmp, const char *command,
 static int try_new(struct registration *r, const char *command,
     const struct backup_group *group, bool *ret_again, struct err *e)
 {
-	char rel[CAIRNDIR_SHOWN];
 	char tmp[REGISTRATION_TMP_SIZE];
-	int rc = make_uuid(r->uuid, e);
+	int rc = uuid_make(r->uuid, e);
 
 	*ret_again = false;
 	if (rc < 0)
 		return rc;
 	tmp_name(r->uuid, tmp);
-	(void)snprintf(rel, sizeof(rel), "%s/%s", CAIRNDIR_SESSIONS, r->uuid);
-	(void)datastore_shown(r->ds, rel, r->shown, sizeof(r->shown));
+	(void)datastore_shown_in(
+	    r->ds, CAIRNDIR_SESSIONS, r->uuid, r->shown, sizeof(r->shown));
 	r->fd = sysio_openat(r->dir_fd, tmp,
 	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (r->fd < 0) {

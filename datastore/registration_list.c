@@ -16,6 +16,7 @@
 #include "datastore/base/pathlock.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "datastore/base/uuid.h"
 #include "datastore/cairndir.h"
 #include "datastore/probe.h"
 #include "datastore/registration.h"
@@ -57,24 +58,8 @@ static void sessions_close(struct sessions *s)
 static const char *entry_shown(
     const struct sessions *s, const char *name, char out[CAIRNDIR_SHOWN])
 {
-	char rel[CAIRNDIR_SHOWN];
-
-	(void)snprintf(rel, sizeof(rel), "%s/%s", CAIRNDIR_SESSIONS, name);
-	return datastore_shown(s->ds, rel, out, CAIRNDIR_SHOWN);
-}
-
-static bool is_uuid(const char *name, size_t n)
-{
-	if (n != UUID_LEN)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-		if (dash ? name[i] != '-'
-			 : strchr("0123456789abcdef", name[i]) == NULL)
-			return false;
-	}
-	return true;
+	return datastore_shown_in(
+	    s->ds, CAIRNDIR_SESSIONS, name, out, CAIRNDIR_SHOWN);
 }
 
 /* ".UUID.tmp" */
@@ -86,7 +71,7 @@ static bool is_unborn(const char *name)
 
 	return n == before + UUID_LEN + behind &&
 	    strncmp(name, REGISTRATION_TMP_PREFIX, before) == 0 &&
-	    is_uuid(name + before, UUID_LEN) &&
+	    uuid_is_text(name + before, UUID_LEN) &&
 	    strcmp(name + before + UUID_LEN, REGISTRATION_TMP_SUFFIX) == 0;
 }
 
@@ -359,7 +344,7 @@ static int list_one(void *ctx, const char *name, struct err *e)
 	int fd = -1;
 	int rc = 0;
 
-	if (!is_uuid(name, strlen(name)))
+	if (!uuid_is_text(name, strlen(name)))
 		return 0;
 	if (l->list.n == l->cap)
 		rc = list_grow(l, e);
@@ -492,7 +477,7 @@ static int bury(struct sessions *s, const char *name,
 	int fd = -1;
 	int rc = 0;
 
-	if (is_uuid(name, strlen(name)))
+	if (uuid_is_text(name, strlen(name)))
 		memcpy(info.uuid, name, UUID_LEN + 1);
 	rc = take_dead(s, name, &info, &fd, &why);
 	if (rc == 0 && fd >= 0 && fn != NULL)
@@ -518,7 +503,7 @@ int registration_bury(struct datastore *ds, const char *uuid,
 	struct sessions s;
 	int rc = 0;
 
-	assert(is_uuid(uuid, strlen(uuid)));
+	assert(uuid_is_text(uuid, strlen(uuid)));
 	rc = sessions_open(ds, &s, e);
 	if (rc < 0)
 		return rc;

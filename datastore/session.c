@@ -31,13 +31,7 @@
 const char *session_shown(
     const struct session *s, const char *name, char out[CAIRNDIR_SHOWN])
 {
-	char path[BACKUP_PATH_SIZE];
-	char rel[CAIRNDIR_SHOWN];
-
-	backup_snapshot_path(&s->id, path);
-	(void)snprintf(
-	    rel, sizeof(rel), "%s%s%s", path, name[0] == '\0' ? "" : "/", name);
-	return datastore_shown(s->ds, rel, out, CAIRNDIR_SHOWN);
+	return snapshot_shown(s->ds, &s->id, name, out);
 }
 
 void session_dir_name(const struct session *s, char out[BACKUP_TIME_SIZE])

@@ -111,7 +111,6 @@ int session_add_file(struct session *s, const char *tmp_name,
 static int write_new(const struct session *s, const char *name, const void *p,
     size_t n, struct err *e)
 {
-	const struct file_owner *owner = &s->ds->owner;
 	char shown[CAIRNDIR_SHOWN];
 	int rc = 0;
 	int fd = sysio_openat(s->dir_fd, name,
@@ -120,11 +119,7 @@ static int write_new(const struct session *s, const char *name, const void *p,
 	(void)session_shown(s, name, shown);
 	if (fd < 0)
 		return err_sys(e, "make '%s'", shown);
-	if (owner->change && sysio_fchown(fd, owner->uid, owner->gid) < 0) {
-		rc = err_sys(e, "change the owner of '%s'", shown);
-	} else if (sysio_fchmod(fd, FILE_MODE) < 0) {
-		rc = err_sys(e, "change the mode of '%s'", shown);
-	}
+	rc = file_set_owner(fd, &s->ds->owner, FILE_MODE, shown, e);
 	if (rc == 0)
 		rc = file_write_fully(fd, p, n, shown, e);
 	if (sysio_close(fd) < 0 && errno != EINTR && rc == 0)
@@ -353,37 +348,14 @@ static int check_damaged(void *ctx, const struct digest *d, struct err *e)
 	return 0;
 }
 
-static bool is_unsupported(int error)
-{
-	return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
-}
-
-/*
- * Not over another file.  NFS and others can not rename so; there the lock of
- * the directory, which we hold, has to do.
- */
+/* Not over another file; the lock of the directory is ours. */
 static int rename_new(
     const struct session *s, const char *from, const char *to, struct err *e)
 {
 	char shown[CAIRNDIR_SHOWN];
-	struct statx st;
-	bool found = false;
-	int fd = s->dir_fd;
-	int rc = 0;
 
-	(void)session_shown(s, to, shown);
-	if (sysio_renameat2(fd, from, fd, to, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (!is_unsupported(errno))
-		return err_sys(e, "rename to '%s'", shown);
-	rc = file_stat_at(fd, to, &st, &found, shown, e);
-	if (rc < 0)
-		return rc;
-	if (found)
-		return err_set(e, ERR_EXISTS, "'%s' is already there", shown);
-	if (sysio_renameat2(fd, from, fd, to, 0) < 0)
-		return err_sys(e, "rename to '%s'", shown);
-	return 0;
+	return file_rename_new(
+	    s->dir_fd, from, to, session_shown(s, to, shown), e);
 }
 
 /* The manifest, complete but for its place. */

@@ -18,17 +18,13 @@
 /* For a manifest that another process changes; then 75. */
 #define MANIFEST_WAIT_MS 5000
 
-/* "<datastore>/<snapshot>/<name>"; name may be "". */
-static const char *snapshot_shown(const struct datastore *ds,
+const char *snapshot_shown(const struct datastore *ds,
     const struct backup_snapshot *s, const char *name, char out[CAIRNDIR_SHOWN])
 {
 	char path[BACKUP_PATH_SIZE];
-	char rel[CAIRNDIR_SHOWN];
 
 	backup_snapshot_path(s, path);
-	(void)snprintf(
-	    rel, sizeof(rel), "%s%s%s", path, name[0] == '\0' ? "" : "/", name);
-	return datastore_shown(ds, rel, out, CAIRNDIR_SHOWN);
+	return datastore_shown_in(ds, path, name, out, CAIRNDIR_SHOWN);
 }
 
 static int need_write(const struct datastore *ds, struct err *e)
@@ -135,12 +131,7 @@ static int protect(
 
 	if (file < 0)
 		return err_sys(e, "make '%s'", shown);
-	if (ds->owner.change &&
-	    sysio_fchown(file, ds->owner.uid, ds->owner.gid) < 0) {
-		rc = err_sys(e, "change the owner of '%s'", shown);
-	} else if (sysio_fchmod(file, FILE_MODE) < 0) {
-		rc = err_sys(e, "change the mode of '%s'", shown);
-	}
+	rc = file_set_owner(file, &ds->owner, FILE_MODE, shown, e);
 	file_close(&file);
 	return rc;
 }

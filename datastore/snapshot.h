@@ -18,6 +18,7 @@
 #include "datastore/base/err.h"
 #include "datastore/base/lockfile.h"
 #include "datastore/base/task.h"
+#include "datastore/cairndir.h"
 #include "datastore/datastore.h"
 #include "datastore/manifest.h"
 
@@ -104,6 +105,11 @@ int snapshot_lock_group(struct datastore *ds, const struct backup_group *g,
  * .cairn is missing: nothing to do). */
 int snapshot_record_removal(
     struct datastore *ds, const struct backup_snapshot *s, struct err *e);
+
+/* "<datastore>/<snapshot>/<name>" for messages; name may be "". */
+const char *snapshot_shown(const struct datastore *ds,
+    const struct backup_snapshot *s, const char *name,
+    char out[CAIRNDIR_SHOWN]);
 
 int snapshot_is_protected(int snapshot_fd, bool *ret, struct err *e);
 int snapshot_set_protected(struct datastore *ds,

@@ -212,48 +212,25 @@ static int is_same_file(int fd, int dirfd, const char *name, bool *ret,
 	return 0;
 }
 
-/* Rename, unless the new name is taken.  The prefix lock is held. */
-static int rename_free(int dirfd, const char *from, const char *to,
-    bool *ret_taken, const char *shown, struct err *e)
-{
-	struct statx st;
-	bool found = false;
-	int rc = 0;
-
-	*ret_taken = false;
-	if (sysio_renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno == EEXIST) {
-		*ret_taken = true;
-		return 0;
-	}
-	if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
-		return err_sys(e, "rename '%s' to '%s'", shown, to);
-	/* Only verify makes such names, and we have the lock. */
-	rc = file_stat_at(dirfd, to, &st, &found, shown, e);
-	if (rc < 0)
-		return rc;
-	*ret_taken = found;
-	if (!found && sysio_renameat2(dirfd, from, dirfd, to, 0) < 0)
-		return err_sys(e, "rename '%s' to '%s'", shown, to);
-	return 0;
-}
-
 /* The first free name of a bad copy; the last one if there is none. */
 static int rename_bad(
     int dirfd, const char *name, const char *shown, struct err *e)
 {
 	char bad[STORE_NAME_SIZE];
-	bool taken = true;
-	int rc = 0;
+	struct err taken = ERR_INIT;
+	int rc = ERR_EXISTS;
 
-	for (unsigned i = 0; taken && i < STORE_BAD_COPIES; i++) {
+	/* Only verify makes such names, and we have the lock. */
+	for (unsigned i = 0; rc == ERR_EXISTS && i < STORE_BAD_COPIES; i++) {
 		(void)snprintf(bad, sizeof(bad), "%s.%u.bad", name, i);
-		rc = rename_free(dirfd, name, bad, &taken, shown, e);
-		if (rc < 0)
-			return rc;
+		rc = file_rename_new(dirfd, name, bad, bad, &taken);
 	}
-	if (taken && sysio_renameat2(dirfd, name, dirfd, bad, 0) < 0)
+	if (rc < 0 && rc != ERR_EXISTS) {
+		*e = taken;
+		err_prefix(e, "'%s'", shown);
+		return rc;
+	}
+	if (rc < 0 && sysio_renameat2(dirfd, name, dirfd, bad, 0) < 0)
 		return err_sys(e, "rename '%s' to '%s'", shown, bad);
 	return file_sync(dirfd, shown, e);
 }

@@ -12,7 +12,6 @@
 #include "gc/place.h"
 
 #define LOST_FOUND "lost+found"
-#define SHOWN_SIZE 1024
 
 /* A directory that is still to be listed. */
 struct todo {
@@ -94,13 +93,13 @@ static char *join(const char *dir, const char *name, struct err *e)
 	return path;
 }
 
-static const char *shown_path(
-    const struct datastore *ds, const char *rel, char out[SHOWN_SIZE])
+const char *listing_shown(
+    const struct datastore *ds, const char *path, char out[LISTING_SHOWN_SIZE])
 {
-	char whole[SHOWN_SIZE];
+	char whole[LISTING_SHOWN_SIZE];
 
-	return text_name(
-	    out, SHOWN_SIZE, datastore_shown(ds, rel, whole, sizeof(whole)));
+	return text_name(out, LISTING_SHOWN_SIZE,
+	    datastore_shown(ds, path, whole, sizeof(whole)));
 }
 
 /* Memory that is out or a wish to stop are no findings. */
@@ -135,7 +134,7 @@ static bool is_structure(enum place in, const char *name)
 
 static int push(struct walk *w, const char *name, struct err *e)
 {
-	char shown[SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	struct todo next = { .depth = w->dir.depth + 1 };
 	int rc = grow(
 	    (void **)&w->todo, w->todo_n, &w->todo_cap, sizeof(*w->todo), e);
@@ -149,7 +148,7 @@ static int push(struct walk *w, const char *name, struct err *e)
 	if (next.depth > LISTING_DEPTH_MAX) {
 		findings_at(w->findings, next.path,
 		    "'%s': %u directories deep, want at most %u",
-		    shown_path(w->ds, next.path, shown), next.depth,
+		    listing_shown(w->ds, next.path, shown), next.depth,
 		    LISTING_DEPTH_MAX);
 		free(next.path);
 		return 0;
@@ -204,7 +203,7 @@ static int add_other(
     struct walk *w, const char *name, const struct statx *st, struct err *e)
 {
 	bool is_link = S_ISLNK(st->stx_mode);
-	char shown[SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	char *path = NULL;
 
 	if (!is_link && !is_index_name(name))
@@ -212,7 +211,7 @@ static int add_other(
 	path = join(w->dir.path, name, e);
 	if (path == NULL)
 		return e->code;
-	(void)shown_path(w->ds, path, shown);
+	(void)listing_shown(w->ds, path, shown);
 	if (is_index_name(name)) {
 		findings_at(w->findings, path,
 		    "'%s' is of file type %#o, want a regular file", shown,
@@ -230,7 +229,7 @@ static int add_other(
 
 static int visit_name(struct walk *w, const char *name, struct err *e)
 {
-	char shown[SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	struct err why = ERR_INIT;
 	struct statx st;
 	bool found = false;
@@ -241,7 +240,7 @@ static int visit_name(struct walk *w, const char *name, struct err *e)
 	if (w->dir.depth == 0 && strcmp(name, LOST_FOUND) == 0)
 		return 0;
 	rc = file_stat_at(w->dirfd, name, &st, &found,
-	    shown_path(w->ds, w->dir.path, shown), &why);
+	    listing_shown(w->ds, w->dir.path, shown), &why);
 	if (rc < 0 && is_finding(rc)) {
 		/* One finding per directory: the next names would say it
 		 * again. */
@@ -300,7 +299,7 @@ static int visit_names(struct walk *w, const char *shown, struct err *e)
 /* List w->dir. */
 static int visit_dir(struct walk *w, struct err *e)
 {
-	char shown[SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	size_t first = w->out->n;
 	struct err why = ERR_INIT;
 	int rc = task_check(w->task, e);
@@ -309,7 +308,7 @@ static int visit_dir(struct walk *w, struct err *e)
 		return rc;
 	w->has_manifest = false;
 	w->unreadable = false;
-	(void)shown_path(w->ds, w->dir.path, shown);
+	(void)listing_shown(w->ds, w->dir.path, shown);
 	rc = file_open_dir(w->ds->root_fd, w->dir.path, &w->dirfd, shown, &why);
 	if (rc == ERR_NOTFOUND) {
 		w->out->vanished++;

@@ -66,6 +66,11 @@ int listing_walk(struct datastore *ds, struct task *task,
     struct findings *findings, struct listing *ret, struct err *e);
 void listing_release(struct listing *l);
 
+/* A path below the root, for messages, control characters quoted. */
+#define LISTING_SHOWN_SIZE 1024
+const char *listing_shown(
+    const struct datastore *ds, const char *path, char out[LISTING_SHOWN_SIZE]);
+
 struct root_id root_id_of(const struct statx *st);
 bool root_id_equal(const struct root_id *a, const struct root_id *b);
 

@@ -62,11 +62,6 @@ static struct mark_root *find_root(
 	return NULL;
 }
 
-const struct mark_root *mark_find(const struct mark *m, const char *path)
-{
-	return find_root(m, m->roots_n, path);
-}
-
 uint64_t mark_data_bytes(const struct mark *m)
 {
 	uint64_t sum = 0;
@@ -156,7 +151,7 @@ static bool is_read(
 /* A file that stands in an odd place: no command lists it, yet it counts. */
 static void say_odd(struct marking *mk, const struct root_file *file)
 {
-	char shown[MARK_SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 
 	bool quiet = mk->findings->quiet;
 
@@ -167,7 +162,7 @@ static void say_odd(struct marking *mk, const struct root_file *file)
 	findings_warn(mk->findings,
 	    "'%s' is an index file outside of any snapshot; what it "
 	    "references is kept",
-	    mark_shown(mk->ds, file->path, shown));
+	    listing_shown(mk->ds, file->path, shown));
 	mk->findings->quiet = quiet;
 }
 

@@ -102,8 +102,6 @@ void mark_release(struct mark *m);
 
 /* Sum of the sizes of the archives that were read. */
 uint64_t mark_data_bytes(const struct mark *m);
-/* NULL if there is none of this path. */
-const struct mark_root *mark_find(const struct mark *m, const char *path);
 
 /* Open an index file by its path below the root, following no link. */
 int mark_open(

@@ -15,8 +15,6 @@
 /* References between two looks at the task. */
 #define MARK_PIECE 4096U
 
-#define MARK_SHOWN_SIZE 1024
-
 struct marking {
 	struct datastore *ds;
 	const struct mark_opts *opts;
@@ -33,10 +31,6 @@ struct marking {
 
 /* How many references an index file of this name and size holds. */
 uint64_t mark_estimate(const struct root_file *file);
-
-/* The file for messages; returns out. */
-const char *mark_shown(
-    const struct datastore *ds, const char *path, char out[MARK_SHOWN_SIZE]);
 
 /*
  * Read one listed file into the sink.  *ret_whole: it was the one that was

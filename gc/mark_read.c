@@ -22,21 +22,12 @@ uint64_t mark_estimate(const struct root_file *file)
 	return (file->bytes - IDX_HEADER_SIZE) / idx_entry_size(kind);
 }
 
-const char *mark_shown(
-    const struct datastore *ds, const char *path, char out[MARK_SHOWN_SIZE])
-{
-	char whole[MARK_SHOWN_SIZE];
-
-	return text_name(out, MARK_SHOWN_SIZE,
-	    datastore_shown(ds, path, whole, sizeof(whole)));
-}
-
 /* The directory that holds path, opened, and the name in it. */
 static int open_parent(struct datastore *ds, const char *path, int *ret_fd,
     const char **ret_name, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
-	char shown[MARK_SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	char *dir = NULL;
 	int rc = 0;
 
@@ -45,7 +36,7 @@ static int open_parent(struct datastore *ds, const char *path, int *ret_fd,
 	if (dir == NULL)
 		return err_nomem(e);
 	rc = file_open_dir(
-	    ds->root_fd, dir, ret_fd, mark_shown(ds, dir, shown), e);
+	    ds->root_fd, dir, ret_fd, listing_shown(ds, dir, shown), e);
 	free(dir);
 	return rc;
 }
@@ -53,13 +44,13 @@ static int open_parent(struct datastore *ds, const char *path, int *ret_fd,
 int mark_open(
     struct datastore *ds, const char *path, struct idx **ret, struct err *e)
 {
-	char shown[MARK_SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	const char *name = NULL;
 	int fd = -1;
 	int rc = open_parent(ds, path, &fd, &name, e);
 
 	if (rc == 0)
-		rc = idx_open(fd, name, mark_shown(ds, path, shown), ret, e);
+		rc = idx_open(fd, name, listing_shown(ds, path, shown), ret, e);
 	file_close(&fd);
 	/* Advice: the kernel reads further ahead. */
 	if (rc == 0)
@@ -236,7 +227,7 @@ static int salvage_piece(
 static int salvage(
     struct marking *mk, const struct root_file *file, struct err *e)
 {
-	char shown[MARK_SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	struct err why = ERR_INIT;
 	struct statx st = { .stx_mask = 0 };
 	enum idx_kind kind = IDX_FIXED;
@@ -251,7 +242,7 @@ static int salvage(
 	if (!idx_kind_of_name(file->path, &kind))
 		return 0;
 	size = idx_entry_size(kind);
-	(void)mark_shown(mk->ds, file->path, shown);
+	(void)listing_shown(mk->ds, file->path, shown);
 	piece = malloc(SALVAGE_ENTRIES * size);
 	if (piece == NULL)
 		return err_nomem(e);
@@ -285,7 +276,7 @@ static bool is_abandoned(struct marking *mk, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	struct err ignored = ERR_INIT;
-	char shown[MARK_SHOWN_SIZE];
+	char shown[LISTING_SHOWN_SIZE];
 	struct statx st;
 	bool found = true;
 	const char *name = NULL;
@@ -296,7 +287,7 @@ static bool is_abandoned(struct marking *mk, const char *path)
 
 	if (dir == NULL)
 		return false;
-	(void)mark_shown(mk->ds, dir, shown);
+	(void)listing_shown(mk->ds, dir, shown);
 	if (open_parent(mk->ds, dir, &group_fd, &name, &ignored) < 0)
 		goto out;
 	if (mk->opts->locks) {

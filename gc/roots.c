@@ -43,10 +43,7 @@ static void lines_release(struct lines *l)
 static const char *shown_file(
     const struct datastore *ds, const char *name, char out[CAIRNDIR_SHOWN])
 {
-	char rel[BACKUP_PATH_SIZE] = CAIRNDIR "/";
-
-	(void)memccpy(rel + strlen(rel), name, '\0', sizeof(rel) - 8);
-	return datastore_shown(ds, rel, out, CAIRNDIR_SHOWN);
+	return datastore_shown_in(ds, CAIRNDIR, name, out, CAIRNDIR_SHOWN);
 }
 
 /* A last line without its end is torn, and no line. */

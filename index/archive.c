@@ -223,11 +223,6 @@ uint64_t archive_size(const struct archive *a)
 	return a->size;
 }
 
-enum backup_file_kind archive_kind(const struct archive *a)
-{
-	return a->kind;
-}
-
 const char *archive_shown(const struct archive *a)
 {
 	return a->shown;

@@ -45,7 +45,6 @@ int archive_of_file(int fd, const char *filename, const char *shown,
 void archive_close(struct archive *a); /* NULL is allowed */
 
 uint64_t archive_size(const struct archive *a); /* of the stream */
-enum backup_file_kind archive_kind(const struct archive *a);
 
 /* For messages: its path below the datastore; and its name in the snapshot. */
 const char *archive_shown(const struct archive *a);

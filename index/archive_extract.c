@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datastore/base/bytes.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/workers.h"
@@ -65,11 +66,6 @@ struct extraction {
 	struct digestset recorded;
 };
 
-static bool is_zero(const uint8_t *p, size_t n)
-{
-	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
-}
-
 static void local_release(void *ctx, void *arg)
 {
 	struct local *l = arg;
@@ -122,7 +118,7 @@ static int write_blocks(const struct extraction *x, struct slot *s,
 	for (size_t at = 0; at < n && rc == 0; at += BLOCK) {
 		size_t len = n - at < BLOCK ? n - at : BLOCK;
 		bool same = there == NULL
-		    ? is_zero(p + at, len)
+		    ? bytes_are_zero(p + at, len)
 		    : memcmp(p + at, there + at, len) == 0;
 
 		if (!same)
@@ -183,7 +179,7 @@ static bool is_known_zeros(struct extraction *x, const struct slot *s)
 
 static void learn_zeros(struct extraction *x, const struct slot *s)
 {
-	if (!is_zero(s->content.data, s->content.len))
+	if (!bytes_are_zero(s->content.data, s->content.len))
 		return;
 	(void)pthread_mutex_lock(&x->lock);
 	x->zeros_known = true;

@@ -68,8 +68,9 @@ static int check_chunk_size(
 }
 
 /* New files belong to whom the directory belongs to, if we may say so. */
-static int give_to_owner(struct idxwriter *w, int dirfd, struct err *e)
+static int set_owner(struct idxwriter *w, int dirfd, struct err *e)
 {
+	struct file_owner owner = { .change = false };
 	struct statx dir = { .stx_mask = 0 };
 	struct statx st = { .stx_mask = 0 };
 	int rc = file_stat_fd(dirfd, &dir, w->tmp, e);
@@ -78,12 +79,11 @@ static int give_to_owner(struct idxwriter *w, int dirfd, struct err *e)
 		rc = file_stat_fd(w->fd, &st, w->tmp, e);
 	if (rc < 0)
 		return rc;
-	if (st.stx_uid != 0 ||
-	    (st.stx_uid == dir.stx_uid && st.stx_gid == dir.stx_gid))
-		return 0;
-	if (sysio_fchown(w->fd, dir.stx_uid, dir.stx_gid) < 0)
-		return err_sys(e, "give '%s' to user %u", w->tmp, dir.stx_uid);
-	return 0;
+	owner.change = st.stx_uid == 0 &&
+	    (st.stx_uid != dir.stx_uid || st.stx_gid != dir.stx_gid);
+	owner.uid = dir.stx_uid;
+	owner.gid = dir.stx_gid;
+	return file_set_owner(w->fd, &owner, FILE_MODE, w->tmp, e);
 }
 
 static int make_file(struct idxwriter *w, struct err *e)
@@ -104,10 +104,7 @@ static int make_file(struct idxwriter *w, struct err *e)
 	}
 	if (w->fd < 0)
 		return err_sys(e, "create '%s'", w->tmp);
-	/* Whatever the umask is. */
-	if (sysio_fchmod(w->fd, FILE_MODE) < 0)
-		return err_sys(e, "change the mode of '%s'", w->tmp);
-	return give_to_owner(w, dirfd, e);
+	return set_owner(w, dirfd, e);
 }
 
 int idxwriter_new(struct session *s, const char *filename, uint64_t chunk_size,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datastore/base/bytes.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
@@ -134,12 +135,6 @@ static int read_chunk(
 	return 0;
 }
 
-/* Of real data the first bytes tell; only zeros cost a look at all. */
-static bool is_zero(const uint8_t *p, size_t n)
-{
-	return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
-}
-
 /* The full chunks that lie in a hole that begins at this offset. */
 static uint64_t hole_chunks(struct image *m, uint64_t at, size_t chunk_size)
 {
@@ -175,7 +170,7 @@ static int push_chunks(
 		if (rc < 0)
 			return rc;
 		at += n;
-		if (n == chunk_size && is_zero(slot->data, n)) {
+		if (n == chunk_size && bytes_are_zero(slot->data, n)) {
 			rc = ingest_pipeline_zeros(p, 1, e);
 			if (rc < 0)
 				return rc;

@@ -10,7 +10,9 @@
 #define CAIRN_DATASTORE_BASE_BYTES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline uint32_t bytes_get_le32(const uint8_t *p)
 {
@@ -54,6 +56,12 @@ static inline bool bytes_mul_u64(uint64_t a, uint64_t b, uint64_t *r)
 		return false;
 	*r = product;
 	return true;
+}
+
+/* Of real data the first bytes tell; only zeros cost a look at all. */
+static inline bool bytes_are_zero(const uint8_t *p, size_t n)
+{
+	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
 static inline bool bytes_is_power_of_two(uint64_t v)

@@ -9,9 +9,6 @@
 
 #include "datastore/base/sysio.h"
 
-#define TMP_LETTERS 6
-#define TMP_TRIES 64
-#define TMP_INFIX ".tmp_"
 #define READ_STEP 4096
 
 static int open_retry(int dirfd, const char *name, int flags, mode_t mode)
@@ -39,20 +36,6 @@ void file_close(int *fd)
 	if (*fd >= 0)
 		(void)sysio_close(*fd);
 	*fd = -1;
-}
-
-/*
- * Close what was written.  Linux has released the descriptor whatever it
- * says, also with EINTR: there is nothing to repeat.
- */
-static int close_written(int *fd, const char *shown, struct err *e)
-{
-	int rc = sysio_close(*fd);
-
-	*fd = -1;
-	if (rc < 0 && errno != EINTR)
-		return err_sys(e, "close '%s'", shown);
-	return 0;
 }
 
 int file_read_fully(int fd, void *p, size_t n, size_t *ret_got,
@@ -250,100 +233,6 @@ out:
 	return rc;
 }
 
-/* umask may have taken bits away, and root makes things for others. */
-static int set_owner_mode(int fd, const struct file_owner *owner, mode_t mode,
-    const char *shown, struct err *e)
-{
-	if (owner != NULL && owner->change &&
-	    sysio_fchown(fd, owner->uid, owner->gid) < 0) {
-		return err_sys(e, "change the owner of '%s' to %u:%u", shown,
-		    (unsigned)owner->uid, (unsigned)owner->gid);
-	}
-	if (sysio_fchmod(fd, mode) < 0) {
-		return err_sys(
-		    e, "change the mode of '%s' to %#o", shown, (unsigned)mode);
-	}
-	return 0;
-}
-
-int file_make_dir(int dirfd, const char *name, mode_t mode,
-    const struct file_owner *owner, const char *shown, struct err *e)
-{
-	int fd = -1;
-	int rc = 0;
-
-	if (sysio_mkdirat(dirfd, name, mode) < 0) {
-		if (errno == EEXIST) {
-			return err_set(e, ERR_EXISTS,
-			    "directory '%s' can not be made: the name is "
-			    "taken",
-			    shown);
-		}
-		return err_sys(e, "make directory '%s'", shown);
-	}
-	rc = file_open_dir(dirfd, name, &fd, shown, e);
-	if (rc == 0)
-		rc = set_owner_mode(fd, owner, mode, shown, e);
-	file_close(&fd);
-	/* If somebody already uses it, it stays: rmdir wants it empty. */
-	if (rc < 0)
-		(void)sysio_unlinkat(dirfd, name, AT_REMOVEDIR);
-	return rc;
-}
-
-/* Put random letters at the end of a name that has room for them. */
-static int random_letters(char *end, struct err *e)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	uint8_t r[TMP_LETTERS];
-	int rc = file_random(r, sizeof(r), e);
-
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < TMP_LETTERS; i++)
-		end[i] = letters[r[i] % (sizeof(letters) - 1)];
-	end[TMP_LETTERS] = '\0';
-	return 0;
-}
-
-int file_make_tmp(int dirfd, const char *stem, const struct file_owner *owner,
-    int *ret_fd, char *ret_name, const char *shown, struct err *e)
-{
-	size_t len = strlen(stem);
-	char name[NAME_MAX + 1];
-	int fd = -1;
-	int rc = 0;
-
-	if (len + TMP_LETTERS > NAME_MAX) {
-		errno = ENAMETOOLONG;
-		return err_sys(e, "make a temporary file for '%s'", shown);
-	}
-	(void)snprintf(name, sizeof(name), "%s", stem);
-	for (int tries = 0; tries < TMP_TRIES; tries++) {
-		rc = random_letters(name + len, e);
-		if (rc < 0) {
-			err_prefix(e, "temporary file for '%s'", shown);
-			return rc;
-		}
-		fd = open_retry(dirfd, name,
-		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, FILE_MODE);
-		if (fd >= 0 || errno != EEXIST)
-			break;
-	}
-	if (fd < 0)
-		return err_sys(e, "make a temporary file for '%s'", shown);
-	rc = set_owner_mode(fd, owner, FILE_MODE, shown, e);
-	if (rc < 0) {
-		file_close(&fd);
-		(void)sysio_unlinkat(dirfd, name, 0);
-		return rc;
-	}
-	memcpy(ret_name, name, len + TMP_LETTERS + 1);
-	*ret_fd = fd;
-	return 0;
-}
-
 int file_sync(int fd, const char *shown, struct err *e)
 {
 	int rc = -1;
@@ -356,45 +245,6 @@ int file_sync(int fd, const char *shown, struct err *e)
 	if (rc < 0)
 		return err_sys(e, "sync '%s'", shown);
 	return 0;
-}
-
-int file_replace_at(int dirfd, const char *name, const void *p, size_t n,
-    const struct file_owner *owner, const char *shown, struct err *e)
-{
-	char stem[NAME_MAX + sizeof(TMP_INFIX)];
-	char tmp[NAME_MAX + sizeof(TMP_INFIX) + TMP_LETTERS];
-	bool made = false;
-	int fd = -1;
-	int rc = 0;
-
-	/* A name too long for its temporary one fails in file_make_tmp. */
-	(void)snprintf(stem, sizeof(stem), "%.*s%s", NAME_MAX, name, TMP_INFIX);
-	rc = file_make_tmp(dirfd, stem, owner, &fd, tmp, shown, e);
-	if (rc < 0)
-		goto out;
-	made = true;
-	rc = file_write_fully(fd, p, n, shown, e);
-	if (rc < 0)
-		goto out;
-	rc = file_sync(fd, shown, e);
-	if (rc < 0)
-		goto out;
-	rc = close_written(&fd, shown, e);
-	if (rc < 0)
-		goto out;
-	if (sysio_renameat2(dirfd, tmp, dirfd, name, 0) < 0) {
-		rc = err_sys(e, "rename to '%s'", shown);
-		goto out;
-	}
-	made = false;
-	rc = file_sync(dirfd, shown, e);
-	if (rc < 0)
-		err_prefix(e, "directory of a file that was just replaced");
-out:
-	file_close(&fd);
-	if (made)
-		(void)sysio_unlinkat(dirfd, tmp, 0);
-	return rc;
 }
 
 bool file_same(const struct statx *a, const struct statx *b)

@@ -68,6 +68,13 @@ int file_read_at(int dirfd, const char *name, size_t limit, struct buf *out,
 int file_open_dir(
     int dirfd, const char *path, int *ret_fd, const char *shown, struct err *e);
 
+/*
+ * Owner and mode of what was just made: umask may have taken bits away, and
+ * root makes things for others.  owner may be NULL.
+ */
+int file_set_owner(int fd, const struct file_owner *owner, mode_t mode,
+    const char *shown, struct err *e);
+
 /* mkdir with owner and mode; ERR_EXISTS if the name is taken. */
 int file_make_dir(int dirfd, const char *name, mode_t mode,
     const struct file_owner *owner, const char *shown, struct err *e);
@@ -90,6 +97,17 @@ int file_sync(int fd, const char *shown, struct err *e);
  */
 int file_replace_at(int dirfd, const char *name, const void *p, size_t n,
     const struct file_owner *owner, const char *shown, struct err *e);
+
+/*
+ * Rename within a directory, never over something: ERR_EXISTS if the name is
+ * taken.  Where a rename can not be told so (NFS and others) a link is made
+ * and the old name removed: for a moment the file has both.  Where there are
+ * no links, either, what is left is a look before the rename: there a lock of
+ * the caller's has to keep others out.  `shown` is what it is called then;
+ * nothing is synced.
+ */
+int file_rename_new(int dirfd, const char *from, const char *to,
+    const char *shown, struct err *e);
 
 /* The same file?  Compares device and inode. */
 bool file_same(const struct statx *a, const struct statx *b);

@@ -74,11 +74,6 @@ bool js_is_object(const struct js *v)
 	return json_is_object(to_jansson_const(v));
 }
 
-bool js_is_array(const struct js *v)
-{
-	return json_is_array(to_jansson_const(v));
-}
-
 static const char *type_name(const json_t *v)
 {
 	switch (json_typeof(v)) {
@@ -442,11 +437,6 @@ void js_remove(struct js *obj, const char *key)
 struct js *js_new_str(const char *s, struct err *e)
 {
 	return from_jansson(new_string(s, e));
-}
-
-struct js *js_copy(const struct js *v)
-{
-	return from_jansson(json_deep_copy(to_jansson_const(v)));
 }
 
 /* How many digits does this number need to be read back as it is? */

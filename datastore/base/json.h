@@ -29,7 +29,6 @@ int js_parse(const void *p, size_t n, struct js **ret, struct err *e);
  * (ret_found may be NULL: then it is an error).  Another type than asked for
  * is ERR_CORRUPT naming the key. */
 bool js_is_object(const struct js *v);
-bool js_is_array(const struct js *v);
 int js_get(const struct js *obj, const char *key, struct js **ret,
     bool *ret_found, struct err *e);
 int js_get_str(const struct js *obj, const char *key, const char **ret,
@@ -71,7 +70,6 @@ void js_set_bytes(
 void js_append(struct js *array, struct js *v, struct err *e);
 void js_remove(struct js *obj, const char *key);
 struct js *js_new_str(const char *s, struct err *e);
-struct js *js_copy(const struct js *v); /* deep */
 
 enum js_style {
 	JS_COMPACT, /* one line */

@@ -279,6 +279,77 @@ static void replace_is_atomic(void **state)
 	}
 }
 
+/* What a file system can do besides a plain rename. */
+static void refuse(void *ctx, struct fault_event *ev)
+{
+	const int *error = ctx;
+
+	if ((ev->call == FAULT_RENAMEAT2 && ev->flags != 0) ||
+	    (ev->call == FAULT_LINKAT && error[1] != 0)) {
+		ev->skip = true;
+		ev->result = -1;
+		ev->error = error[ev->call == FAULT_LINKAT];
+	}
+}
+
+static void renames_over_nothing(void **state)
+{
+	static int errors[][2] = { { EINVAL, 0 }, { ENOSYS, 0 },
+		{ EOPNOTSUPP, EPERM }, { EINVAL, EOPNOTSUPP } };
+	struct scratch *f = *state;
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i <= TEST_COUNT(errors); i++) {
+		struct stat st;
+
+		if (i > 0) {
+			fault_install();
+			fault_set_hooks(&(struct fault_hooks){
+			    .before = refuse, .ctx = errors[i - 1] });
+		}
+		tmpdir_put_str(f->dir, "old", "content");
+		assert_ok(
+		    file_rename_new(f->dir, "old", "new", "p/new", &e), &e);
+		assert_int_equal(fstatat(f->dir, "new", &st, 0), 0);
+		assert_int_equal(st.st_nlink, 1);
+		assert_int_equal(tmpdir_count(f->dir, ""), 1);
+		tmpdir_put_str(f->dir, "old", "other");
+		assert_err(file_rename_new(f->dir, "old", "new", "p/new", &e),
+		    &e, ERR_EXISTS, "'p/new' is already there");
+		scratch_assert_content(f, "old", "other");
+		scratch_assert_content(f, "new", "content");
+		fault_uninstall();
+		assert_int_equal(unlinkat(f->dir, "old", 0), 0);
+		assert_int_equal(unlinkat(f->dir, "new", 0), 0);
+	}
+}
+
+/* Where it fails it is still there, and the new name is not. */
+static void a_rename_fails_whole(void **state)
+{
+	static int errors[][2] = { { EINVAL, 0 }, { EINVAL, EPERM } };
+	static const uint64_t calls[] = { FAULT_BIT(FAULT_UNLINKAT),
+		FAULT_BIT(FAULT_STATX) };
+	struct scratch *f = *state;
+	struct err e = ERR_INIT;
+
+	tmpdir_put_str(f->dir, "old", "content");
+	for (size_t i = 0; i < TEST_COUNT(errors); i++) {
+		fault_install();
+		fault_set_hooks(&(struct fault_hooks){
+		    .before = refuse, .ctx = errors[i] });
+		fault_once(calls[i], 1, EIO);
+		assert_err(file_rename_new(f->dir, "old", "new", "p/new", &e),
+		    &e, ERR_SYS, "rename to 'p/new'");
+		assert_int_equal(fault_hits(), 1);
+		fault_uninstall();
+		scratch_assert_content(f, "old", "content");
+		assert_int_equal(tmpdir_count(f->dir, ""), 1);
+	}
+	assert_err(file_rename_new(f->dir, "none", "new", "p/new", &e), &e,
+	    ERR_SYS, "No such file");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +362,8 @@ int main(void)
 		SCRATCH_TEST(replace_syncs_before_it_renames),
 		SCRATCH_TEST(replace_fails_cleanly),
 		SCRATCH_TEST(replace_is_atomic),
+		SCRATCH_TEST(renames_over_nothing),
+		SCRATCH_TEST(a_rename_fails_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,15 @@ static bool has(const struct marked *k, unsigned first, unsigned n)
 	return true;
 }
 
+static bool has_root(const struct marked *k, const char *path)
+{
+	for (size_t i = 0; i < k->m.roots_n; i++) {
+		if (strcmp(k->m.roots[i].path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void put(
     struct gcfix *f, const char *dir, const char *name, unsigned first)
 {
@@ -170,8 +179,8 @@ static void everything_listed_is_read(void **state)
 	assert_int_equal(k.m.counts.references_read, references);
 	assert_int_equal(k.m.counts.references_total, references);
 	assert_int_equal(mark_data_bytes(&k.m), 30 * PUSHFIX_CHUNK + 200);
-	assert_non_null(mark_find(&k.m, S0 "/c.didx"));
-	assert_null(mark_find(&k.m, S0 "/d.didx"));
+	assert_true(has_root(&k, S0 "/c.didx"));
+	assert_false(has_root(&k, S0 "/d.didx"));
 	assert_false(k.fell);
 	/* Nothing is read twice, and yet it is listed twice. */
 	assert_int_equal(k.m.counts.rounds, 2);
@@ -336,7 +345,7 @@ static void one_move_by_hand_is_caught(void **state)
 	fault_set_hooks(&hooks);
 	assert_ok(run(f, &k), &f->e);
 	assert_true(has(&k, 0, 10));
-	assert_non_null(mark_find(&k.m, "ct/1/" GCFIX_T0_NAME "/a.fidx"));
+	assert_true(has_root(&k, "ct/1/" GCFIX_T0_NAME "/a.fidx"));
 	mark_release(&k.m);
 }
 
