@@ -199,7 +199,7 @@ python3 "$here/gentree.py" --remove out6
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	chmod -R a+rX store
 	mkdir -m 777 nobody
-	nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups \
+	nobody() { TMPDIR=$PWD/nobody setpriv --reuid=65534 --regid=65534 --clear-groups \
 		--bounding-set=-all --inh-caps=-all "$@"; }
 	cp "$(command -v cairn)" cairn-copy
 	run nobody ./cairn-copy -d "$PWD/store" restore $t root.tree nobody/out \
