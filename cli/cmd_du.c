@@ -18,6 +18,7 @@ struct usage {
 	enum entry_form form;
 	struct output_array array;
 	struct buf line;
+	struct catalog_gaps gaps;
 };
 
 static int show_json(struct usage *u, struct catalog_bytes path,
@@ -71,6 +72,7 @@ static int show_all(struct app *app, struct opened *o, struct usage *u,
 		.fn = show,
 		.ctx = u,
 		.task = &app->task,
+		.gaps = &u->gaps,
 	};
 	struct catalog_entry found;
 	struct catalog_entry *from = NULL;
@@ -117,5 +119,7 @@ int cmd_du(struct app *app, const struct invocation *inv, struct err *e)
 		rc = show_all(app, &o, &u, (size_t)depth, e);
 	buf_release(&u.line);
 	opened_release(&o);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return catalog_gaps_any(&u.gaps) ? EXIT_DAMAGE : EXIT_DONE;
 }

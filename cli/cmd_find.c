@@ -20,6 +20,7 @@ struct search {
 	struct entry_printer printer;
 	struct buf text; /* of the name or path in hand */
 	bool passed_over;
+	struct catalog_gaps gaps;
 };
 
 static const char kinds[] = "fdlpscb"; /* by enum catalog_kind */
@@ -74,6 +75,7 @@ static int search_archive(
 		.fn = visit,
 		.ctx = s,
 		.task = &s->app->task,
+		.gaps = &s->gaps,
 	};
 	const struct catalog_bytes top = { .p = NULL, .n = 0 };
 	struct err why = ERR_INIT;
@@ -143,5 +145,7 @@ int cmd_find(struct app *app, const struct invocation *inv, struct err *e)
 	opened_release(&o);
 	if (rc < 0)
 		return rc;
+	if (catalog_gaps_any(&s.gaps))
+		return EXIT_DAMAGE;
 	return s.passed_over ? EXIT_INCOMPLETE : EXIT_DONE;
 }

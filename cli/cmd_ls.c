@@ -18,6 +18,7 @@ struct listing {
 	struct buf path; /* of the entry in hand */
 	bool recursive;
 	bool all;
+	struct catalog_gaps gaps;
 };
 
 static int show(struct listing *l, struct catalog_bytes dir,
@@ -62,24 +63,6 @@ static int list_entry(struct listing *l, struct catalog_bytes dir,
 	return rc < 0 ? rc : show(l, dir, entry, false, e);
 }
 
-static int list_children(
-    struct listing *l, const struct catalog_entry *dir, struct err *e)
-{
-	struct catalog_cursor *cur = NULL;
-	struct catalog_entry entry;
-	bool more = true;
-	int rc = catalog_children(l->c, dir->id, &cur, e);
-
-	while (rc == 0) {
-		rc = catalog_cursor_next(cur, &entry, &more, e);
-		if (rc < 0 || !more)
-			break;
-		rc = list_entry(l, entry_bytes(&l->dir), &entry, e);
-	}
-	catalog_cursor_free(cur);
-	return rc;
-}
-
 /* The directory that a path lies in. */
 static struct catalog_bytes parent_of(struct catalog_bytes path)
 {
@@ -95,11 +78,13 @@ static int visit(void *ctx, struct catalog_bytes path,
     const struct catalog_entry *entry, struct err *e)
 {
 	struct listing *l = ctx;
+	int rc = 0;
 
 	/* The directory that was asked for is no entry of itself. */
 	if (path.n == l->dir.len)
 		return 0;
-	return list_entry(l, parent_of(path), entry, e);
+	rc = list_entry(l, parent_of(path), entry, e);
+	return rc == 0 && !l->recursive ? CATALOG_SKIP : rc;
 }
 
 static int list(
@@ -109,13 +94,12 @@ static int list(
 		.fn = visit,
 		.ctx = l,
 		.task = &l->app->task,
+		.gaps = &l->gaps,
 	};
 
 	if (from->kind != CATALOG_DIR)
 		return list_entry(l, parent_of(entry_bytes(&l->dir)), from, e);
-	if (l->recursive)
-		return catalog_walk(l->c, from, entry_bytes(&l->dir), &walk, e);
-	return list_children(l, from, e);
+	return catalog_walk(l->c, from, entry_bytes(&l->dir), &walk, e);
 }
 
 int cmd_ls(struct app *app, const struct invocation *inv, struct err *e)
@@ -156,5 +140,7 @@ out:
 	buf_release(&l.dir);
 	buf_release(&l.path);
 	opened_release(&o);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return catalog_gaps_any(&l.gaps) ? EXIT_DAMAGE : EXIT_DONE;
 }

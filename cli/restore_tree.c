@@ -186,6 +186,8 @@ static int print_json(const struct opened *o, const struct target *t,
 		js_set_u64(missed, restore_miss_key((enum restore_miss)i),
 		    r->missed[i], e);
 	js_set(doc, "metadata-missed", missed, e);
+	js_set_u64(doc, "unlisted", r->gaps.places, e);
+	js_set_u64(doc, "unreached", r->gaps.unreached, e);
 	return output_json(doc, e);
 }
 
@@ -231,6 +233,12 @@ static int print_text(
 		rc = print_count("damaged", r->damaged, e);
 	if (rc == 0)
 		rc = print_count("could not be made", r->failed, e);
+	if (rc == 0)
+		rc = print_count("places of the catalog that can not be read",
+		    r->gaps.places, e);
+	if (rc == 0)
+		rc = print_count(
+		    "entries in no directory", r->gaps.unreached, e);
 	return rc < 0 ? rc : print_missed(r, e);
 }
 
@@ -281,5 +289,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	free(paths);
 	if (rc < 0)
 		return rc;
+	if (catalog_gaps_any(&result.gaps))
+		return EXIT_DAMAGE;
 	return is_whole(&result) ? EXIT_DONE : EXIT_INCOMPLETE;
 }

@@ -34,6 +34,7 @@ static void close_database(struct catalog *c)
 		(void)sqlite3_finalize(c->queries[i]);
 	for (size_t i = 0; i < c->idle_n; i++)
 		(void)sqlite3_finalize(c->idle[i]);
+	catalog_salvage_free(c->salvage);
 	catalog_sql_close(&c->q);
 	catalog_vfs_free(c->vfs);
 	buf_release(&c->path);
@@ -297,6 +298,44 @@ int catalog_disorder(const struct catalog *c, struct err *e)
 	    e, ERR_CORRUPT, "'%s': rows that are not in order", c->shown);
 }
 
+int catalog_crowd(const struct catalog *c, struct err *e)
+{
+	return err_set(e, ERR_CORRUPT,
+	    "'%s': more entries than it has room for", c->shown);
+}
+
+static bool is_key(
+    const struct catalog_entry *x, int64_t parent, struct catalog_bytes name)
+{
+	return x->parent == parent && x->name.n == name.n &&
+	    (name.n == 0 || memcmp(x->name.p, name.p, name.n) == 0);
+}
+
+/*
+ * A row of an inner page can be there although SQLite looks for it in one that
+ * can not be read.  *e says why it does not have it; else that remains.
+ */
+static int salvage_one(struct catalog *c, int64_t parent,
+    struct catalog_bytes name, struct catalog_entry *ret, struct err *e)
+{
+	enum catalog_salvaged what = SALVAGED_GAP;
+	struct catalog_salvage *s = NULL;
+	struct err ignored = ERR_INIT;
+	int code = e->code;
+	int rc = catalog_salvage_get(c, &s, &ignored);
+
+	if (rc == 0)
+		rc = catalog_salvage_seek(s, parent, name, false, &ignored);
+	while (rc == 0 && what == SALVAGED_GAP) {
+		struct err why;
+
+		rc = catalog_salvage_next(s, ret, &what, &why, &ignored);
+	}
+	if (rc < 0 || what != SALVAGED_ROW || !is_key(ret, parent, name))
+		return code;
+	return err_forget(e);
+}
+
 int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
     struct catalog_entry *ret, bool *ret_found, struct err *e)
 {
@@ -308,13 +347,18 @@ int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
 		rc = catalog_sql_bind_int(&c->q, stmt, 1, parent, e);
 	if (rc == 0)
 		rc = catalog_sql_bind_blob(&c->q, stmt, 2, name.p, name.n, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = catalog_sql_step(&c->q, stmt, &found, e);
+		if (rc < 0 && catalog_can_salvage(e)) {
+			rc = salvage_one(c, parent, name, ret, e);
+			if (rc == 0)
+				*ret_found = true;
+			return rc;
+		}
+	}
 	if (rc == 0 && found)
 		rc = catalog_decode(c, stmt, ret, e);
-	if (rc == 0 && found &&
-	    (ret->parent != parent || ret->name.n != name.n ||
-		(name.n > 0 && memcmp(ret->name.p, name.p, name.n) != 0)))
+	if (rc == 0 && found && !is_key(ret, parent, name))
 		rc = catalog_disorder(c, e);
 	if (rc == 0)
 		*ret_found = found;

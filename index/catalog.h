@@ -202,6 +202,25 @@ void catalog_cursor_free(struct catalog_cursor *cur); /* NULL is allowed */
  */
 #define CATALOG_SKIP 1
 #define CATALOG_DEPTH_MAX 65536U
+
+/*
+ * What a walk could not read.  It goes on behind: rows of pages that are there
+ * are visited, whatever else is missing.  Of each directory the first place is
+ * told of as a warning, of CATALOG_GAPS_TOLD directories.
+ */
+#define CATALOG_GAPS_TOLD 50U
+struct catalog_gaps {
+	uint64_t places;
+	uint64_t told;
+	/* Rows that no directory leads to.  Only of walks from the root in
+	 * which nothing was skipped; told of in one line. */
+	uint64_t unreached;
+};
+static inline bool catalog_gaps_any(const struct catalog_gaps *g)
+{
+	return g->places > 0 || g->unreached > 0;
+}
+
 struct catalog_walk {
 	int (*fn)(void *ctx, struct catalog_bytes path,
 	    const struct catalog_entry *entry, struct err *e);
@@ -209,6 +228,8 @@ struct catalog_walk {
 	    void *ctx, struct catalog_bytes path, int64_t id, struct err *e);
 	void *ctx;
 	struct task *task;
+	/* Added to.  NULL: what can not be read ends the walk. */
+	struct catalog_gaps *gaps;
 };
 int catalog_walk(struct catalog *c, const struct catalog_entry *from,
     struct catalog_bytes path, const struct catalog_walk *w, struct err *e);

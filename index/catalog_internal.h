@@ -13,6 +13,7 @@
 #include "index/archive_reader.h"
 #include "index/catalog.h"
 #include "index/catalog_row.h"
+#include "index/catalog_salvage.h"
 #include "index/catalog_schema.h"
 #include "index/catalog_sql.h"
 
@@ -54,7 +55,8 @@ struct catalog {
 	sqlite3_stmt *queries[CATALOG_QUERIES];
 	sqlite3_stmt *idle[CATALOG_IDLE];
 	size_t idle_n;
-	struct buf path; /* of catalog_resolve */
+	struct buf path;                 /* of catalog_resolve */
+	struct catalog_salvage *salvage; /* NULL: nothing was damaged so far */
 };
 
 /*
@@ -77,6 +79,13 @@ int catalog_decode(struct catalog *c, sqlite3_stmt *stmt,
 /* ERR_CORRUPT: a damaged tree of pages gives any row anywhere, or the same one
  * for ever. */
 int catalog_disorder(const struct catalog *c, struct err *e);
+
+/* ERR_CORRUPT: more rows than the file has bytes for. */
+int catalog_crowd(const struct catalog *c, struct err *e);
+
+/* How many rows there are, as far as they can be read. */
+int catalog_count(
+    struct catalog *c, struct task *task, uint64_t *ret, struct err *e);
 
 /* `what` of the merged view of a table of entries, with conditions and order:
  * a statement. */

@@ -97,6 +97,7 @@ struct level {
 	int64_t id;
 	int64_t max;   /* id of it and all above it */
 	size_t path_n; /* bytes of the path that are its own */
+	uint64_t gaps; /* in it */
 };
 
 /*
@@ -107,11 +108,14 @@ struct walk {
 	struct catalog *c;
 	const struct catalog_walk *w;
 	sqlite3_stmt *stmt;
+	struct catalog_salvage *salvage; /* NULL: the statement does */
 	struct buf path;
 	struct level *levels;
 	size_t depth;
 	size_t room;
 	uint64_t left; /* rows that there can still be */
+	uint64_t met;  /* rows, also those that are wrong */
+	bool skipped;  /* and so some were not */
 };
 
 static struct catalog_bytes path_of(const struct walk *k)
@@ -160,6 +164,7 @@ static int enter(struct walk *k, const struct catalog_entry *x, struct err *e)
 	if (k->depth > 0 && l[-1].max > l->max)
 		l->max = l[-1].max;
 	l->path_n = k->path.len;
+	l->gaps = 0;
 	k->depth++;
 	return 0;
 }
@@ -171,6 +176,8 @@ static int seek(struct walk *k, struct catalog_bytes after, struct err *e)
 	struct catalog_sql *q = &k->c->q;
 	int rc = 0;
 
+	if (k->salvage != NULL)
+		return catalog_salvage_seek(k->salvage, l->id, after, true, e);
 	catalog_sql_reset(k->stmt);
 	rc = catalog_sql_bind_int(q, k->stmt, 1, l->id, e);
 	if (rc == 0)
@@ -214,6 +221,84 @@ static bool is_behind(const struct catalog_bytes *a, struct catalog_bytes b)
 	return order > 0 || (order == 0 && a->n > b.n);
 }
 
+/* -- What can not be read. -- */
+
+static int append_place(const struct walk *k, struct buf *out, struct err *e)
+{
+	struct catalog_bytes last = last_child(k);
+	size_t n = k->levels[k->depth - 1].path_n;
+	int rc = buf_append_str(out, "some entries of '", e);
+
+	if (rc == 0)
+		rc = n > 0 ? text_append_name(out, k->path.data, n, e)
+			   : buf_append_str(out, "/", e);
+	if (rc == 0 && last.n > 0) {
+		rc = buf_append_str(out, "' behind '", e);
+		if (rc == 0)
+			rc = text_append_name(out, last.p, last.n, e);
+	}
+	return rc < 0 ? rc : buf_append_str(out, "'", e);
+}
+
+/* Of a directory, the first one.  Whether there are any entries where they can
+ * not be read, only they themselves could say. */
+static int tell_gap(struct walk *k, const struct err *why, struct err *e)
+{
+	struct catalog_gaps *g = k->w->gaps;
+	struct buf text = BUF_INIT;
+	const char *s = NULL;
+	int rc = 0;
+
+	g->places++;
+	if (k->levels[k->depth - 1].gaps++ > 0 || g->told > CATALOG_GAPS_TOLD)
+		return 0;
+	if (g->told++ == CATALOG_GAPS_TOLD) {
+		task_message(k->w->task, TASK_WARNING,
+		    "'%s': more entries can not be read; they are only counted",
+		    k->c->shown);
+		return 0;
+	}
+	rc = append_place(k, &text, e);
+	s = rc == 0 ? buf_cstr(&text, e) : NULL;
+	if (s != NULL)
+		task_message(k->w->task, TASK_WARNING, "%s can not be read: %s",
+		    s, why->msg);
+	buf_release(&text);
+	return s == NULL ? e->code : 0;
+}
+
+/* 0: it was told, and one can go on. */
+static int pass_over(struct walk *k, int rc, struct err *e)
+{
+	struct err why = *e;
+
+	if (k->w->gaps == NULL || !catalog_can_salvage(e))
+		return rc;
+	if (k->left-- == 0)
+		return catalog_crowd(k->c, e);
+	(void)err_forget(e);
+	return tell_gap(k, &why, e);
+}
+
+/* Rows that are there, less those that the walk came to. */
+static int count_unreached(struct walk *k, struct err *e)
+{
+	struct catalog_gaps *g = k->w->gaps;
+	uint64_t rows = 0;
+	int rc = catalog_count(k->c, k->w->task, &rows, e);
+
+	if (rc < 0 || rows <= k->met)
+		return rc;
+	rows -= k->met;
+	g->unreached += rows;
+	task_message(k->w->task, TASK_WARNING,
+	    "'%s': %" PRIu64 " %s in no directory that could be listed",
+	    k->c->shown, rows, rows == 1 ? "entry is" : "entries are");
+	return 0;
+}
+
+/* -- The walk. -- */
+
 static int push_name(
     struct walk *k, const struct catalog_entry *x, struct err *e)
 {
@@ -244,47 +329,108 @@ static int visit(struct walk *k, const struct catalog_entry *x, struct err *e)
 
 	/* Directories that share an id would be walked again and again, each
 	 * time with all that is below. */
-	if (k->left-- == 0) {
-		return err_set(e, ERR_CORRUPT,
-		    "'%s': more entries than it has room for", k->c->shown);
-	}
+	if (k->left-- == 0)
+		return catalog_crowd(k->c, e);
+	k->met++;
 	rc = task_check(k->w->task, e);
 	if (rc == 0)
 		rc = k->w->fn(k->w->ctx, path_of(k), x, e);
+	if (rc == CATALOG_SKIP && dir)
+		k->skipped = true;
 	if (rc < 0 || rc == CATALOG_SKIP || !dir)
 		return rc < 0 ? rc : 0;
 	rc = enter(k, &kept, e);
-	return rc < 0 ? rc : seek(k, first, e);
+	if (rc == 0)
+		return seek(k, first, e);
+	if (k->depth > 0)
+		rc = pass_over(k, rc, e);
+	if (rc == 0 && k->w->leave != NULL)
+		rc = k->w->leave(k->w->ctx, path_of(k), kept.id, e);
+	return rc;
 }
 
-static int walk(struct walk *k, struct err *e)
+/* The next child of the innermost directory. */
+static int next(struct walk *k, struct catalog_entry *ret,
+    enum catalog_salvaged *ret_what, struct err *ret_why, struct err *e)
 {
+	bool more = false;
 	int rc = 0;
 
-	while (rc == 0 && k->depth > 0) {
-		struct catalog_entry x;
-		bool more = false;
+	*ret_what = SALVAGED_END;
+	if (k->salvage != NULL) {
+		rc =
+		    catalog_salvage_next(k->salvage, ret, ret_what, ret_why, e);
+		/* Its statements do not end with the directory. */
+		if (rc == 0 && *ret_what == SALVAGED_ROW &&
+		    ret->parent != k->levels[k->depth - 1].id)
+			*ret_what = SALVAGED_END;
+		return rc;
+	}
+	rc = catalog_sql_step(&k->c->q, k->stmt, &more, e);
+	if (rc < 0 || !more)
+		return rc;
+	*ret_what = SALVAGED_ROW;
+	return catalog_decode(k->c, k->stmt, ret, e);
+}
 
-		rc = catalog_sql_step(&k->c->q, k->stmt, &more, e);
-		if (rc < 0)
-			break;
-		if (!more) {
-			rc = leave(k, e);
-			continue;
-		}
-		rc = catalog_decode(k->c, k->stmt, &x, e);
-		if (rc == 0)
-			rc = push_name(k, &x, e);
-		if (rc == 0)
-			rc = visit(k, &x, e);
+/* A step failed: from now on in the way that passes over pages. */
+static int begin_salvage(struct walk *k, int rc, struct err *e)
+{
+	struct err first = *e;
+
+	if (k->w->gaps == NULL || !catalog_can_salvage(e))
+		return rc;
+	(void)err_forget(e);
+	rc = catalog_salvage_get(k->c, &k->salvage, e);
+	if (rc == 0)
+		return seek(k, last_child(k), e);
+	if (catalog_can_salvage(e)) {
+		*e = first;
+		rc = first.code;
 	}
 	return rc;
+}
+
+/* What next() failed with. */
+static int recover(
+    struct walk *k, enum catalog_salvaged what, int rc, struct err *e)
+{
+	/* A row that is wrong, and not how it was reached. */
+	if (what == SALVAGED_ROW) {
+		k->met++;
+		return pass_over(k, rc, e);
+	}
+	if (k->salvage == NULL)
+		return begin_salvage(k, rc, e);
+	rc = pass_over(k, rc, e);
+	return rc < 0 ? rc : leave(k, e);
+}
+
+static int step(struct walk *k, struct err *e)
+{
+	enum catalog_salvaged what = SALVAGED_END;
+	struct err why = ERR_INIT;
+	struct catalog_entry x;
+	int rc = next(k, &x, &what, &why, e);
+
+	if (rc < 0)
+		return recover(k, what, rc, e);
+	if (what == SALVAGED_END)
+		return leave(k, e);
+	if (what == SALVAGED_GAP)
+		return tell_gap(k, &why, e);
+	rc = push_name(k, &x, e);
+	if (rc == 0)
+		return visit(k, &x, e);
+	k->met++;
+	return pass_over(k, rc, e);
 }
 
 int catalog_walk(struct catalog *c, const struct catalog_entry *from,
     struct catalog_bytes path, const struct catalog_walk *w, struct err *e)
 {
 	struct walk k = { .c = c, .w = w };
+	bool whole = from->parent == 0;
 	int rc = catalog_take_children(c, &k.stmt, e);
 
 	k.left = catalog_rows_max(c);
@@ -292,8 +438,10 @@ int catalog_walk(struct catalog *c, const struct catalog_entry *from,
 		rc = buf_append(&k.path, path.p, path.n, e);
 	if (rc == 0)
 		rc = visit(&k, from, e);
-	if (rc == 0)
-		rc = walk(&k, e);
+	while (rc == 0 && k.depth > 0)
+		rc = step(&k, e);
+	if (rc == 0 && w->gaps != NULL && whole && !k.skipped)
+		rc = count_unreached(&k, e);
 	catalog_give_children(c, k.stmt);
 	buf_release(&k.path);
 	free(k.levels);

@@ -165,6 +165,7 @@ int tree_du(const struct tree_du *d, const struct catalog_entry *from,
 		.leave = leave,
 		.ctx = &u,
 		.task = d->task,
+		.gaps = d->gaps,
 	};
 	int rc = catalog_walk(d->c, from, path, &w, e);
 

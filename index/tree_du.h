@@ -33,6 +33,7 @@ struct tree_du {
 	    const struct tree_du_sum *sum, struct err *e);
 	void *ctx;
 	struct task *task;
+	struct catalog_gaps *gaps; /* as catalog_walk has it */
 };
 
 int tree_du(const struct tree_du *d, const struct catalog_entry *from,

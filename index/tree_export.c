@@ -404,9 +404,10 @@ static int tidy_path(struct catalog_bytes in, struct buf *out, struct err *e)
 
 static int walk(struct export *x, struct err *e)
 {
-	const struct catalog_walk w = {
-		.fn = on_entry, .ctx = x, .task = x->task
-	};
+	const struct catalog_walk w = { .fn = on_entry,
+		.ctx = x,
+		.task = x->task,
+		.gaps = &x->result.gaps };
 	struct catalog_entry row;
 	struct catalog_entry *from = NULL;
 	struct buf path = BUF_INIT;

@@ -45,6 +45,7 @@ struct tree_export_result {
 	uint64_t entries;
 	uint64_t left_out; /* each was said */
 	uint64_t damaged;  /* of these and of what was written; each was said */
+	struct catalog_gaps gaps;
 };
 
 /* fd may be a pipe whose reader is slow: the task is looked at meanwhile. */

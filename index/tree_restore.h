@@ -61,6 +61,8 @@ struct tree_restore_result {
 	/* Of these, owner, flags... could not be set; the first was named. */
 	uint64_t metadata_failed;
 	uint64_t missed[RESTORE_MISS_KINDS];
+	/* Of the catalog; what it says elsewhere was restored. */
+	struct catalog_gaps gaps;
 };
 
 /*
@@ -69,8 +71,7 @@ struct tree_restore_result {
  * anything is written.  Paths come back below the target as they lie below
  * the root; directories that lead there are made if they are missing, with
  * their metadata.  An error only for what ends everything: no space, no
- * memory, told to stop, an index or catalog that can not be read; of a
- * catalog that breaks off, what it says before that was restored.
+ * memory, told to stop, an index that can not be read.
  */
 int tree_restore(struct catalog *c, struct archive *content, int targetfd,
     const char *shown, const struct tree_restore_opts *opts, struct task *task,

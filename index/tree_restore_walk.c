@@ -442,9 +442,11 @@ static int on_leave(
 static int walk_from(struct walk *w, const struct catalog_entry *entry,
     struct catalog_bytes path, struct err *e)
 {
-	const struct catalog_walk how = {
-		.fn = on_entry, .leave = on_leave, .ctx = w, .task = w->r->task
-	};
+	const struct catalog_walk how = { .fn = on_entry,
+		.leave = on_leave,
+		.ctx = w,
+		.task = w->r->task,
+		.gaps = &w->r->result.gaps };
 
 	w->inside = false;
 	w->leading = false;

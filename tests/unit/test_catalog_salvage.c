@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Catalogs with pages that can not be read: what is behind them is listed all
+ * the same, and found by its path, and rows that nothing leads to are counted.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "index/catalog_schema.h"
+#include "tests/support/catalogfix.h"
+#include "tests/support/catalogmem.h"
+
+#define DIRS 20
+#define FILES 150
+#define ROWS (1 + DIRS + DIRS * FILES)
+#define PAGE_ROWS 60 /* more than a leaf has */
+#define PRAGMAS                                                        \
+	"pragma page_size = 4096; pragma application_id = 0x43524e31;" \
+	"pragma user_version = 1"
+#define PAGE ((size_t)CATALOG_PAGE_SIZE)
+
+/* A database in memory, of whose pages some can not be read. */
+struct bad {
+	char *p;
+	size_t n;
+	size_t from; /* pages, from 0 */
+	size_t to;
+	int code;
+};
+
+struct salvage {
+	struct catalogfix *x;
+	struct bad base;
+	struct bad changes;
+	struct catalog_gaps gaps;
+	uint64_t visited;
+};
+
+static int bad_pread(void *ctx, void *p, size_t n, uint64_t at, struct err *e)
+{
+	const struct bad *b = ctx;
+	size_t page = (size_t)(at / PAGE);
+
+	if (page >= b->from && page < b->to)
+		return err_set(e, b->code, "page %zu is away", page);
+	memcpy(p, b->p + at, n);
+	return 0;
+}
+
+static int salvage_setup(void **state)
+{
+	struct salvage *t = calloc(1, sizeof(*t));
+	void *x = NULL;
+	int rc = catalogfix_setup(&x);
+
+	if (t == NULL || rc < 0)
+		return -1;
+	t->x = x;
+	*state = t;
+	return 0;
+}
+
+static int salvage_teardown(void **state)
+{
+	struct salvage *t = *state;
+	void *x = t->x;
+	int rc = catalogfix_teardown(&x);
+
+	free(t->base.p);
+	free(t->changes.p);
+	free(t);
+	return rc;
+}
+
+/* Directories "d00" to "d19" (2 to 21) with files "f000" to "f149" each, and
+ * what else is to be in it. */
+static void make(struct salvage *t, const char *more)
+{
+	struct catalogfix *x = t->x;
+
+	catalogfix_sql(x, "base", true, PRAGMAS);
+	catalogfix_schema(x, "base", false);
+	catalogfix_sql(x, "base", false,
+	    "insert into entry(parent, name, id, kind) values(0, x'', 1, "
+	    "'dir');"
+	    "with recursive n(i) as (select 0 union all select i + 1 from n "
+	    "where i < 19) insert into entry(parent, name, id, kind) select "
+	    "1, cast(printf('d%02d', i) as blob), i + 2, 'dir' from n;"
+	    "with recursive n(i) as (select 0 union all select i + 1 from n "
+	    "where i < 2999) insert into entry(parent, name, id, kind, size, "
+	    "pos, sha256) select i / 150 + 2, cast(printf('f%03d-%s', i % 150, "
+	    "hex(zeroblob(20))) as blob), i + 22, 'file', 0, 0, "
+	    "x'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b"
+	    "855' from n;");
+	catalogfix_sql(x, "base", false, more);
+	catalogfix_sql(x, "base", false, "vacuum;");
+	free(t->base.p);
+	t->base.p = tmpdir_get(x->f->dir.fd, "base", &t->base.n);
+	t->base.code = t->changes.code = ERR_CORRUPT;
+	assert_non_null(t->base.p);
+}
+
+static void open_it(struct salvage *t)
+{
+	struct catalogfix *x = t->x;
+	struct catalog_part base = catalogmem_part(&t->base, t->base.n, "base");
+	struct catalog_part changes =
+	    catalogmem_part(&t->changes, t->changes.n, "changes");
+
+	base.source.pread = changes.source.pread = bad_pread;
+	catalog_close(x->c);
+	x->c = NULL;
+	assert_ok(
+	    catalog_open_parts(&base, t->changes.p != NULL ? &changes : NULL,
+		"it", &x->c, &x->f->e),
+	    &x->f->e);
+}
+
+/* The order of a walk is checked by the walk. */
+static int visit(void *ctx, struct catalog_bytes path,
+    const struct catalog_entry *entry, struct err *e)
+{
+	struct salvage *t = ctx;
+	struct catalog_entry found;
+	int64_t id = entry->id;
+	int rc = 0;
+
+	t->visited++;
+	/* What is listed can be asked for. */
+	rc = catalog_resolve(t->x->c, path, &found, e);
+	if (rc == 0 && found.id != id)
+		rc = err_set(e, ERR_INVALID, "another one");
+	return rc;
+}
+
+static void walk(struct salvage *t)
+{
+	const struct catalog_bytes none = { .p = NULL, .n = 0 };
+	const struct catalog_walk w = {
+		.fn = visit, .ctx = t, .task = &t->x->f->task, .gaps = &t->gaps
+	};
+	struct err *e = &t->x->f->e;
+	struct catalog_entry root;
+
+	t->visited = 0;
+	t->gaps = (struct catalog_gaps){ .places = 0 };
+	open_it(t);
+	assert_ok(catalog_root(t->x->c, &root, e), e);
+	assert_ok(catalog_walk(t->x->c, &root, none, &w, e), e);
+}
+
+static void lists_what_is_sound(void **state)
+{
+	struct salvage *t = *state;
+
+	make(t, "");
+	walk(t);
+	assert_int_equal(t->visited, ROWS);
+	assert_false(catalog_gaps_any(&t->gaps));
+}
+
+/* One page after the other; all but what is on it is found. */
+static void goes_on_behind_each_page(void **state)
+{
+	struct salvage *t = *state;
+	size_t leaves = 0;
+
+	make(t, "");
+	for (size_t i = 1; i < t->base.n / PAGE; i += 3) {
+		const char *page = t->base.p + i * PAGE;
+		bool of_root = memmem(page, PAGE, "dird", 4) != NULL ||
+		    memmem(page, PAGE, "d07", 3) != NULL;
+
+		/* Inner pages, and those of tables that are empty. */
+		if (page[0] != 10 || page[4] == 0 || of_root)
+			continue;
+		leaves++;
+		t->base.from = i;
+		t->base.to = i + 1;
+		t->base.code = i % 2 != 0 ? ERR_CORRUPT : ERR_LIMIT;
+		walk(t);
+		assert_in_range(t->visited, ROWS - PAGE_ROWS, ROWS - 1);
+		assert_true(t->gaps.places > 0);
+		assert_int_equal(t->gaps.unreached, 0);
+		assert_true(
+		    restorefix_said(t->x->f, "can not be read: page ") > 0);
+	}
+	assert_true(leaves > 20);
+}
+
+/* Many at once, as in a chunk that is lost; inner ones, too. */
+static void goes_on_behind_ranges(void **state)
+{
+	struct salvage *t = *state;
+	size_t pages = 0;
+
+	make(t, "");
+	pages = t->base.n / PAGE;
+	for (size_t n = 4; n < 40; n += 7) {
+		t->base.from = pages - n - 3;
+		t->base.to = pages - 3;
+		walk(t);
+		assert_in_range(t->visited, ROWS / 4, ROWS - 20 * (uint64_t)n);
+		assert_true(t->gaps.places > 0);
+	}
+}
+
+/* What was in directories that are lost is there, but nowhere. */
+static void counts_what_nothing_leads_to(void **state)
+{
+	struct salvage *t = *state;
+
+	make(t,
+	    "insert into entry(parent, name, id, kind) values"
+	    "(7000, x'61', 7001, 'fifo'), (7002, x'62', 7003, 'dir'),"
+	    "(7003, x'63', 7002, 'dir')");
+	walk(t);
+	assert_int_equal(t->visited, ROWS);
+	assert_int_equal(t->gaps.places, 0);
+	assert_int_equal(t->gaps.unreached, 3);
+	assert_int_equal(
+	    restorefix_said(t->x->f, "'base': 3 entries are in no directory"),
+	    1);
+}
+
+/* A row that is wrong is one row less. */
+static void passes_over_bad_rows(void **state)
+{
+	struct salvage *t = *state;
+
+	make(t,
+	    "insert into entry(parent, name, id, kind) values"
+	    "(3, x'6631303061', 7001, 'nonsense'), (4, x'61', 1, 'dir')");
+	walk(t);
+	assert_int_equal(
+	    restorefix_said(t->x->f, "kind is none that is known"), 1);
+	assert_int_equal(t->gaps.places, 2);
+	assert_int_equal(t->gaps.unreached, 0);
+	assert_int_equal(t->visited, ROWS);
+}
+
+/* The same where a later push has replaced some. */
+static void merges_what_is_left(void **state)
+{
+	struct salvage *t = *state;
+	struct catalogfix *x = t->x;
+	size_t pages = 0;
+
+	make(t, "");
+	catalogfix_sql(x, "changes", true, PRAGMAS);
+	catalogfix_schema(x, "changes", false);
+	catalogfix_sql(x, "changes", false,
+	    "insert into meta values ('catalog', 'it');"
+	    "with recursive n(i) as (select 0 union all select i + 1 from n "
+	    "where i < 1999) insert into entry(parent, name, id, kind) select "
+	    "21, cast(printf('g%04d-%s', i, hex(zeroblob(20))) as blob), "
+	    "i + 9000, 'fifo' from n;"
+	    "insert into superseded(parent, name) select 21, cast("
+	    "printf('f010-%s', hex(zeroblob(20))) as blob);"
+	    "vacuum;");
+	t->changes.p = tmpdir_get(x->f->dir.fd, "changes", &t->changes.n);
+	assert_non_null(t->changes.p);
+	walk(t);
+	assert_int_equal(t->visited, ROWS + 2000 - 1);
+	assert_false(catalog_gaps_any(&t->gaps));
+
+	pages = t->base.n / PAGE;
+	t->base.from = pages - 12;
+	t->base.to = pages - 8;
+	t->changes.from = 18;
+	t->changes.to = 20;
+	walk(t);
+	assert_in_range(
+	    t->visited, ROWS + 2000 - 16 * PAGE_ROWS, ROWS + 2000 - 60);
+	assert_true(t->gaps.places >= 2);
+}
+
+/* Who does not say that gaps are welcome gets the failure. */
+static void fails_unless_asked(void **state)
+{
+	const struct catalog_bytes none = { .p = NULL, .n = 0 };
+	struct salvage *t = *state;
+	struct catalog_walk w = {
+		.fn = visit, .ctx = t, .task = &t->x->f->task
+	};
+	struct err *e = &t->x->f->e;
+	struct catalog_entry root;
+
+	make(t, "");
+	t->base.from = t->base.n / PAGE - 12;
+	t->base.to = t->base.n / PAGE - 8;
+	open_it(t);
+	assert_ok(catalog_root(t->x->c, &root, e), e);
+	assert_err(catalog_walk(t->x->c, &root, none, &w, e), e, ERR_CORRUPT,
+	    "is away");
+	/* A machine without memory is no damage. */
+	t->base.code = ERR_NOMEM;
+	w.gaps = &t->gaps;
+	open_it(t);
+	assert_ok(catalog_root(t->x->c, &root, e), e);
+	assert_int_equal(catalog_walk(t->x->c, &root, none, &w, e), ERR_NOMEM);
+}
+
+#define TEST(t) \
+	cmocka_unit_test_setup_teardown(t, salvage_setup, salvage_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(lists_what_is_sound),
+		TEST(goes_on_behind_each_page),
+		TEST(goes_on_behind_ranges),
+		TEST(counts_what_nothing_leads_to),
+		TEST(passes_over_bad_rows),
+		TEST(merges_what_is_left),
+		TEST(fails_unless_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
