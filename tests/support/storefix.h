@@ -167,4 +167,25 @@ static inline time_t storefix_atime(
 	return st.st_atim.tv_sec;
 }
 
+static inline void assert_holds(
+    struct storefix *f, const struct digest *d, const void *p, size_t n)
+{
+	struct buf raw = BUF_INIT;
+
+	assert_ok(store_load(f->store, d, &raw, &f->e), &f->e);
+	assert_int_equal(raw.len, n);
+	assert_memory_equal(raw.data, p, n);
+	buf_release(&raw);
+}
+
+/* Nothing in prefix 0a1b but this many entries. */
+static inline void assert_entries(struct storefix *f, size_t want)
+{
+	int fd = openat(f->chunks_fd, "0a1b", O_RDONLY | O_DIRECTORY);
+
+	assert_true(fd >= 0);
+	assert_int_equal(tmpdir_count(fd, ""), want);
+	(void)close(fd);
+}
+
 #endif

@@ -20,27 +20,6 @@ static int insert(struct storefix *f, const struct digest *d,
 	return store_insert(f->store, d, blob, sizeof(blob), opts, ret, &f->e);
 }
 
-static void assert_holds(
-    struct storefix *f, const struct digest *d, const void *p, size_t n)
-{
-	struct buf raw = BUF_INIT;
-
-	assert_ok(store_load(f->store, d, &raw, &f->e), &f->e);
-	assert_int_equal(raw.len, n);
-	assert_memory_equal(raw.data, p, n);
-	buf_release(&raw);
-}
-
-/* Nothing in the prefix but this many entries. */
-static void assert_entries(struct storefix *f, size_t want)
-{
-	int fd = openat(f->chunks_fd, "0a1b", O_RDONLY | O_DIRECTORY);
-
-	assert_true(fd >= 0);
-	assert_int_equal(tmpdir_count(fd, ""), want);
-	(void)close(fd);
-}
-
 static const struct store_insert_opts usual = { .sync = false };
 
 static bool reuse(struct storefix *f, const struct digest *d)
