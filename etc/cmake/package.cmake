@@ -11,6 +11,7 @@ install(FILES
   etc/doc/format-store.md
   etc/doc/gc-safety.md
   etc/doc/json.md
+  etc/doc/large-stores.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES etc/conf/cairn.conf

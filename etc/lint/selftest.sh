@@ -11,7 +11,7 @@ spdx='/* SPDX-License-Identifier: MIT */\n'
 # plant FILE TEXT: a tree with the lints and one file; printf reads TEXT.
 plant() {
 	rm -rf "$tree"
-	mkdir -p "$tree/${1%/*}" "$tree/etc/doc"
+	mkdir -p "$(dirname "$tree/$1")" "$tree/etc/doc"
 	cp -r etc/lint "$tree/etc"
 	cp .clang-format "$tree"
 	# the exceptions name files that are not there
@@ -69,6 +69,17 @@ passes format gc/a.c 'int a;\n'
 # shellcheck disable=SC2016
 finds shellcheck gc/a '#!/bin/sh\nrm $1\n' SC2086
 finds spelling gc/a.c '/* rec''ieve */\n' receive
+
+# shellcheck disable=SC2016
+{
+	passes testnames README.md '`lint_lines`, `lint_lines: complain, list`\n'
+	finds testnames README.md 'It is so (`test_gone`).\n' 'no such test: test_gone'
+	finds testnames README.md '(`lint_lines:\nno_such_case`)\n' "no case 'no_such_case'"
+	finds testnames etc/doc/gc-safety.md 'the mutants `a` and\n`b`\n' 'mutant: b'
+	passes testnames README.md '[lines](etc/lint/lines.sh), [web](https://a.org/)\n'
+	finds testnames README.md '[lines](etc/lint/line.sh)\n' 'no such file'
+	finds testnames README.md '`etc/lint/line.sh`\n' 'no such file'
+}
 
 passes filemap gc/a.c 'int a;\n'
 finds filemap gc/b.c 'int a;\n' 'no line for gc/b.c'
