@@ -195,16 +195,23 @@ int restore_record_read(
 	return rc;
 }
 
-int restore_record_fail(struct restore *r, uint64_t at, int rc, struct err *e)
+int restore_record_mark(
+    struct restore *r, uint64_t at, size_t offset, struct err *e)
 {
 	const bool yes = true;
-	int done = restore_spool_overwrite(r->spool,
-	    at + offsetof(struct restore_record, failed), &yes, sizeof(yes), e);
+
+	return restore_spool_overwrite(
+	    r->spool, at + offset, &yes, sizeof(yes), e);
+}
+
+int restore_record_fail(struct restore *r, uint64_t at, int rc, struct err *e)
+{
+	int done = restore_record_mark(
+	    r, at, offsetof(struct restore_record, failed), e);
 
 	if (done == 0 && rc == ERR_CORRUPT)
-		done = restore_spool_overwrite(r->spool,
-		    at + offsetof(struct restore_record, damaged), &yes,
-		    sizeof(yes), e);
+		done = restore_record_mark(
+		    r, at, offsetof(struct restore_record, damaged), e);
 	return done;
 }
 
@@ -361,6 +368,23 @@ static void end(struct restore *r)
 	restore_dirs_free(r->dirs);
 }
 
+/* Links, and the files that are made in the place of some. */
+static int make_links(struct restore *r, struct err *e)
+{
+	bool again = true;
+	int rc = 0;
+
+	while (rc == 0 && again) {
+		rc = restore_links_make(r, &again, e);
+		if (rc == 0 &&
+		    restore_sort_count(r->files) +
+			    restore_sort_count(r->scattered) >
+			0)
+			rc = restore_contents(r, e);
+	}
+	return rc;
+}
+
 /* Contents, links and metadata of what was found. */
 static int make(struct restore *r, struct err *e)
 {
@@ -369,10 +393,7 @@ static int make(struct restore *r, struct err *e)
 	if (rc == 0)
 		rc = restore_contents(r, e);
 	if (rc == 0)
-		rc = restore_links_make(r, e);
-	if (rc == 0 &&
-	    restore_sort_count(r->files) + restore_sort_count(r->scattered) > 0)
-		rc = restore_contents(r, e);
+		rc = make_links(r, e);
 	if (rc == 0)
 		rc = finish_files(r, e);
 	if (rc == 0)

@@ -49,6 +49,8 @@ struct restore_record {
 	bool equal;     /* and is what it is to be */
 	bool failed;    /* could not be made */
 	bool damaged;   /* for that reason */
+	bool led;       /* was tried when the first of its group had failed */
+	bool done;      /* in such a group: nothing is left to do */
 	unsigned name_n;
 	char name[RESTORE_NAME_MAX + 1];
 };
@@ -89,6 +91,8 @@ struct restore {
 	struct restore_sort *scattered; /* contents in several pieces */
 	struct restore_sort *links;     /* by group */
 	struct restore_sort *late;      /* have flags to be set in the end */
+	unsigned links_round;           /* of restore_links_make */
+	bool links_again;
 
 	struct restore_pass *pass; /* of contents, while there is one */
 
@@ -122,6 +126,9 @@ int restore_schedule(struct restore *r, const struct restore_record *rec,
     uint64_t at, struct err *e);
 /* It was not made; rc says if that was for damage. */
 int restore_record_fail(struct restore *r, uint64_t at, int rc, struct err *e);
+/* Set a flag, by its offset in the record. */
+int restore_record_mark(
+    struct restore *r, uint64_t at, size_t offset, struct err *e);
 /* Of an entry, or NULL. */
 int restore_attr_of(struct restore *r, const struct restore_meta *m,
     struct restore_attr **ret, struct err *e);
@@ -152,8 +159,10 @@ int restore_special_again(struct restore *r, const struct restore_record *rec,
 
 /* Choose who gets content: into r->files. */
 int restore_links_plan(struct restore *r, struct err *e);
-/* All others become links, or, where that can not be, files again. */
-int restore_links_make(struct restore *r, struct err *e);
+/* All others become links, or, where that can not be, files again; so does the
+ * next of a group whose first could not be made.  *ret_again: then the others
+ * wait for it: to be called once more, after contents. */
+int restore_links_make(struct restore *r, bool *ret_again, struct err *e);
 
 /* -- tree_restore_file.c -- */
 

@@ -3,20 +3,27 @@
  * tree_restore_links: entries that are one file under several names.
  *
  * The first of a group that is wanted gets the content; so a part of a group
- * has it, too.  A row that says it belongs to a group but is of another kind
- * or content than the first is made on its own.
+ * has it, too.  If it can not be made, the next one gets it, and so on.  A row
+ * that says it belongs to a group but is of another kind or content than the
+ * first is made on its own.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "datastore/base/file.h"
 #include "index/tree_restore_internal.h"
 
+/* How many of a group may fail before the rest goes with them. */
+#define TRIES 16U
+
 /* A group while its members come by. */
 struct group {
-	uint64_t key; /* 0: none yet */
-	uint64_t at;  /* the first one's record */
-	struct restore_record first;
+	uint64_t key;                /* 0: none yet */
+	uint64_t at;                 /* the first one's record */
+	struct restore_record first; /* or who took its place */
+	bool lost;                   /* the first one could not be made */
+	bool waits;                  /* for the next one's content */
 };
 
 static bool is_same(
@@ -56,6 +63,8 @@ static int each_member(struct restore *r,
 			g.key = pair.key;
 			g.at = pair.at;
 			g.first = rec;
+			g.lost = rec.failed && !rec.damaged;
+			g.waits = false;
 		}
 		rc = fn(r, &g, pair.at, &rec, first, e);
 	}
@@ -125,15 +134,44 @@ static int link_dirs(struct restore *r, const struct restore_record *from,
 	return rc;
 }
 
-static int link_to(struct restore *r, struct group *g, uint64_t at,
-    const struct restore_record *rec, bool first, struct err *e)
+/* The first one could not be made: this one may take its place. */
+static int lead(struct restore *r, struct group *g, uint64_t at,
+    const struct restore_record *rec, struct err *e)
+{
+	bool made = false;
+	int rc =
+	    restore_record_mark(r, at, offsetof(struct restore_record, led), e);
+
+	if (rc < 0)
+		return rc;
+	if (rec->kind == CATALOG_FILE) {
+		g->waits = true;
+		return restore_schedule(r, rec, at, e);
+	}
+	rc = restore_special_again(r, rec, &made, e);
+	if (rc == 0 && made)
+		g->first = *rec;
+	if (rc == 0 && !made)
+		rc = restore_record_fail(r, at, 0, e);
+	return rc;
+}
+
+/* Who was tried in an earlier round was made, or told of. */
+static void follow(struct group *g, const struct restore_record *rec)
+{
+	if (g->first.failed && !g->first.damaged && !rec->failed)
+		g->first = *rec;
+	else if (rec->damaged)
+		g->first.damaged = true;
+}
+
+static int link_one(struct restore *r, struct group *g, uint64_t at,
+    const struct restore_record *rec, struct err *e)
 {
 	bool exists = false;
 	bool there = false;
 	int rc = 0;
 
-	if (first || !is_same(&g->first, rec))
-		return 0;
 	if (g->first.failed) {
 		rc = err_set(e, g->first.damaged ? ERR_CORRUPT : ERR_REFUSED,
 		    "what it is a hard link of could not be made");
@@ -155,7 +193,39 @@ static int link_to(struct restore *r, struct group *g, uint64_t at,
 	return 0;
 }
 
-int restore_links_make(struct restore *r, struct err *e)
+static int link_to(struct restore *r, struct group *g, uint64_t at,
+    const struct restore_record *rec, bool first, struct err *e)
 {
-	return each_member(r, link_to, e);
+	int rc = 0;
+
+	if (first || !is_same(&g->first, rec))
+		return 0;
+	if (rec->led) {
+		follow(g, rec);
+		return 0;
+	}
+	/* All others were seen to in the first round. */
+	if ((r->links_round > 0 && !g->lost) || rec->done || g->waits)
+		return 0;
+	if (g->first.failed && !g->first.damaged && r->links_round < TRIES) {
+		rc = lead(r, g, at, rec, e);
+		r->links_again |= g->waits;
+		return rc;
+	}
+	rc = link_one(r, g, at, rec, e);
+	if (rc == 0 && g->lost)
+		rc = restore_record_mark(
+		    r, at, offsetof(struct restore_record, done), e);
+	return rc;
+}
+
+int restore_links_make(struct restore *r, bool *ret_again, struct err *e)
+{
+	int rc = 0;
+
+	r->links_again = false;
+	rc = each_member(r, link_to, e);
+	r->links_round++;
+	*ret_again = r->links_again;
+	return rc;
 }

@@ -358,6 +358,63 @@ static void works_with_names(void **state)
 	}
 }
 
+/* -- Groups of hard links. -- */
+
+static void add_group(struct rowfix *t, const char *const *names, size_t n,
+    enum catalog_kind kind)
+{
+	struct catalog_entry row = rowfix_row(t, ROOT, names[0], kind, 0640);
+
+	row.has |= CATALOG_HAS_LINK;
+	row.link = row.id;
+	if (kind == CATALOG_FILE)
+		rowfix_content(t, &row, "linked", 6);
+	for (size_t i = 0; i < n; i++) {
+		row.name.p = (const uint8_t *)names[i];
+		row.name.n = strlen(names[i]);
+		rowfix_add(t, &row);
+		row.id = t->next_id++;
+	}
+}
+
+/* No name is lost because one before it can not be made. */
+static void goes_on_with_the_next_name(void **state)
+{
+	static const char *const files[] = { "f-no1", "f-no2", "f-yes1",
+		"f-yes2", "f-yes3" };
+	static const char *const fifos[] = { "p-no1", "p-yes1", "p-yes2" };
+	static const char *const others[] = { "z1", "z2" };
+	struct rowfix *t = *state;
+	struct stat st;
+	int rc = 0;
+
+	add_group(t, files, TEST_COUNT(files), CATALOG_FILE);
+	add_group(t, fifos, TEST_COUNT(fifos), CATALOG_FIFO);
+	add_group(t, others, TEST_COUNT(others), CATALOG_FILE);
+	rowfix_commit(t, "root.tree");
+	fault_install();
+	fault_add(&(struct fault_rule){
+	    .calls = FAULT_BIT(FAULT_LINKAT) | FAULT_BIT(FAULT_MKNODAT),
+	    .name = "-no",
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = EACCES });
+	rc = rowfix_restore(t, &never);
+	fault_uninstall();
+	assert_ok(rc, &t->f->e);
+	assert_int_equal(t->result.failed, 3);
+	assert_int_equal(t->result.entries, 7);
+	st = rowfix_stat(t, "f-yes1");
+	assert_int_equal(st.st_nlink, 3);
+	assert_int_equal(st.st_ino, rowfix_stat(t, "f-yes3").st_ino);
+	rowfix_assert_text(t, "f-yes2", "linked");
+	assert_int_equal(rowfix_stat(t, "p-yes2").st_nlink, 2);
+	assert_true(S_ISFIFO(rowfix_stat(t, "p-yes1").st_mode));
+	assert_int_equal(rowfix_stat(t, "z2").st_nlink, 2);
+	rowfix_assert_clean(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +428,7 @@ int main(void)
 		ROWFIX_TEST(follows_no_link),
 		ROWFIX_TEST(is_not_led_out),
 		ROWFIX_TEST(works_with_names),
+		ROWFIX_TEST(goes_on_with_the_next_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
