@@ -103,6 +103,24 @@ static void set_flags(const struct restore_node *n, unsigned want,
 		restore_missed_add(missed, RESTORE_MISS_FLAGS, errno);
 }
 
+bool restore_meta_thaw(int fd, unsigned *ret_was)
+{
+	int value = 0;
+
+	if (!get_flags(fd, ret_was) || (*ret_was & LATE_FLAGS) == 0)
+		return false;
+	value = (int)(*ret_was & ~LATE_FLAGS);
+	return sysio_ioctl(fd, FS_IOC_SETFLAGS, &value) == 0;
+}
+
+void restore_meta_freeze(int fd, unsigned was)
+{
+	int value = (int)was;
+
+	/* It was so a moment ago; a failure is seen in lsattr only. */
+	(void)sysio_ioctl(fd, FS_IOC_SETFLAGS, &value);
+}
+
 void restore_meta_early(const struct restore_node *n,
     const struct restore_meta *m, struct restore_missed *missed)
 {

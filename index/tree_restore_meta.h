@@ -81,6 +81,11 @@ bool restore_meta_has_late(const struct restore_meta *m);
 void restore_meta_late(const struct restore_node *n,
     const struct restore_meta *m, struct restore_missed *missed);
 
+/* The flags with which nothing can be replaced are taken away; false: there
+ * are none, or they stay.  *ret_was: for restore_meta_freeze.  Not O_PATH. */
+bool restore_meta_thaw(int fd, unsigned *ret_was);
+void restore_meta_freeze(int fd, unsigned was);
+
 /* Owner, mode and time are what they are to be: of what is immutable. */
 bool restore_meta_is_set(
     const struct restore_meta *m, const struct statx *there);

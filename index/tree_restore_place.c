@@ -9,6 +9,7 @@
 
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
+#include "index/tree_restore_meta.h"
 
 #define MODE 0600
 #define TRIES 100 /* names that are taken; they are random */
@@ -101,11 +102,95 @@ void restore_temp_drop(int dirfd, struct restore_temp *t)
 	t->name[0] = '\0';
 }
 
+/* A file that could not be replaced, without the flags that forbid it. */
+struct thawed {
+	int fd;
+	unsigned was;
+};
+
+static bool is_frozen(const struct statx *st)
+{
+	return S_ISREG(st->stx_mode) &&
+	    (st->stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) !=
+	    0;
+}
+
+static bool thaw(int dirfd, const char *name, struct thawed *ret)
+{
+	struct err ignored = ERR_INIT; /* why it can not be replaced is told */
+	struct statx before;
+	struct statx st;
+	bool found = false;
+
+	/* Opening a device may do things. */
+	if (restore_stat_at(dirfd, name, &before, &found, &ignored) < 0 ||
+	    !found || !is_frozen(&before))
+		return false;
+	ret->fd = sysio_openat(dirfd, name,
+	    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	if (ret->fd < 0)
+		return false;
+	if (restore_stat_fd(ret->fd, &st, &ignored) == 0 &&
+	    file_same(&st, &before) && is_frozen(&st) &&
+	    restore_meta_thaw(ret->fd, &ret->was))
+		return true;
+	file_close(&ret->fd);
+	return false;
+}
+
+/* It stays as it was, if it stays, or has other names. */
+static void refreeze(struct thawed *t)
+{
+	struct err ignored = ERR_INIT;
+	struct statx st;
+
+	if (restore_stat_fd(t->fd, &st, &ignored) < 0 || st.stx_nlink > 0)
+		restore_meta_freeze(t->fd, t->was);
+	file_close(&t->fd);
+}
+
+int restore_place_unlink(int dirfd, const char *name, struct err *e)
+{
+	struct thawed t = { .fd = -1 };
+	int error = 0;
+	int rc = sysio_unlinkat(dirfd, name, 0);
+
+	if (rc == 0)
+		return 0;
+	error = errno;
+	if (error == EPERM && thaw(dirfd, name, &t)) {
+		rc = sysio_unlinkat(dirfd, name, 0);
+		error = errno;
+		refreeze(&t);
+	}
+	errno = error;
+	return rc == 0 ? 0 : err_sys(e, "remove what is in its place");
+}
+
+/* Who replaces may, on that one file, take away what forbids it. */
+static int rename_thawed(int dirfd, const char *tmp, const char *name)
+{
+	struct thawed t = { .fd = -1 };
+	int error = 0;
+	int rc = sysio_renameat2(dirfd, tmp, dirfd, name, 0);
+
+	if (rc == 0)
+		return 0;
+	error = errno;
+	if (error == EPERM && thaw(dirfd, name, &t)) {
+		rc = sysio_renameat2(dirfd, tmp, dirfd, name, 0);
+		error = errno;
+		refreeze(&t);
+	}
+	errno = error;
+	return rc;
+}
+
 /* An empty directory may go for what comes in its place. */
 static int rename_over(
     int dirfd, const char *tmp, const char *name, struct err *e)
 {
-	if (sysio_renameat2(dirfd, tmp, dirfd, name, 0) == 0)
+	if (rename_thawed(dirfd, tmp, name) == 0)
 		return 0;
 	if (errno != EISDIR)
 		return err_sys(e, "replace what is there");

@@ -57,6 +57,12 @@ enum restore_taken {
 	RESTORE_REPLACE,
 };
 
+/*
+ * What replaces takes from the one file in its place, if it has to, the flags
+ * that forbid it (immutable, append-only); under other names it keeps them.
+ */
+int restore_place_unlink(int dirfd, const char *name, struct err *e);
+
 /* The file gets its name, and is closed. */
 int restore_place_file(struct restore_place *p, struct restore_temp *t,
     int dirfd, const char *name, enum restore_taken taken, bool *ret_exists,

@@ -127,9 +127,12 @@ static int make_dir(const struct visit *v, bool *ret_existed, struct err *e)
 {
 	const char *name = v->rec.name;
 
-	if (v->found && !is_kind(v, CATALOG_DIR) &&
-	    sysio_unlinkat(v->dir.fd, name, 0) < 0)
-		return err_sys(e, "remove what is in its place");
+	int rc = 0;
+
+	if (v->found && !is_kind(v, CATALOG_DIR))
+		rc = restore_place_unlink(v->dir.fd, name, e);
+	if (rc < 0)
+		return rc;
 	*ret_existed = is_kind(v, CATALOG_DIR);
 	if (*ret_existed || sysio_mkdirat(v->dir.fd, name, NEW_DIR_MODE) == 0)
 		return 0;
@@ -181,9 +184,14 @@ static int add_dir(
 	if (!existed && d.inherited != 0)
 		disown(r, d.number, d.inherited);
 	if (existed) {
+		unsigned was = 0;
+
 		rc = restore_dirs_open(r->dirs, d.number, &fd, e);
 		if (rc == 0)
 			l.inherits = restore_meta_inherits(fd.fd);
+		/* It gets those of the catalog in the end. */
+		if (rc == 0 && d.set && (d.meta.has & CATALOG_HAS_FLAGS) != 0)
+			(void)restore_meta_thaw(fd.fd, &was);
 		restore_dirs_put(r->dirs, &fd);
 	}
 	return rc < 0 ? rc : push(w, &l, e);

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -358,6 +360,110 @@ static void works_with_names(void **state)
 	}
 }
 
+/* -- Flags that forbid it. -- */
+
+static void set_flags(struct rowfix *t, const char *path, int flags)
+{
+	int fd = openat(t->target, path, O_RDONLY | O_CLOEXEC);
+
+	(void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+	(void)close(fd);
+}
+
+static int get_flags(struct rowfix *t, const char *path)
+{
+	int fd = openat(t->target, path, O_RDONLY | O_CLOEXEC);
+	int flags = 0;
+
+	(void)ioctl(fd, FS_IOC_GETFLAGS, &flags);
+	(void)close(fd);
+	return flags & (FS_IMMUTABLE_FL | FS_APPEND_FL);
+}
+
+/* d/, d/a, d/b with such flags, and what becomes of them. */
+struct frozen {
+	int rc;
+	int flags[3];
+	char *text;
+};
+
+static const char *const frozen_paths[] = { "d", "d/a", "d/b" };
+
+/* The scratch directory could not be removed with them. */
+static struct frozen restore_frozen(
+    struct rowfix *t, const struct tree_restore_opts *opts, const char *other)
+{
+	struct frozen f;
+
+	f.rc = rowfix_restore(t, opts);
+	for (size_t i = 0; i < 3; i++) {
+		f.flags[i] = get_flags(t, frozen_paths[i]);
+		set_flags(t, frozen_paths[i], 0);
+	}
+	f.text = tmpdir_get(t->target, other, NULL);
+	return f;
+}
+
+static void replaces_what_is_frozen(void **state)
+{
+	struct rowfix *t = *state;
+	struct catalog_entry row = rowfix_row(t, ROOT, "d", CATALOG_DIR, 0755);
+	struct frozen f;
+	int64_t d = row.id;
+	struct stat before;
+
+	row.has |= CATALOG_HAS_FLAGS;
+	row.flags = FS_IMMUTABLE_FL;
+	rowfix_add(t, &row);
+	row = rowfix_row(t, d, "a", CATALOG_FILE, 0644);
+	row.has |= CATALOG_HAS_FLAGS;
+	row.flags = FS_IMMUTABLE_FL;
+	rowfix_content(t, &row, "ours", 4);
+	rowfix_add(t, &row);
+	row = rowfix_row(t, d, "b", CATALOG_FILE, 0644);
+	row.has |= CATALOG_HAS_FLAGS;
+	row.flags = FS_APPEND_FL;
+	rowfix_content(t, &row, "ours", 4);
+	rowfix_add(t, &row);
+	rowfix_commit(t, "root.tree");
+
+	make_places(t);
+	f = restore_frozen(t, &never, "d/a");
+	free(f.text);
+	assert_ok(f.rc, &t->f->e);
+	if (t->result.metadata_failed > 0)
+		skip(); /* not root, or not on this file system */
+	assert_int_equal(f.flags[1], FS_IMMUTABLE_FL);
+
+	/* A second name of what is replaced stays as it is. */
+	before = rowfix_stat(t, "d/a");
+	assert_int_equal(linkat(t->target, "d/a", t->target, "kept", 0), 0);
+	set_flags(t, "d/a", FS_IMMUTABLE_FL);
+	set_flags(t, "d/b", FS_APPEND_FL);
+	set_flags(t, "d", FS_IMMUTABLE_FL);
+	f = restore_frozen(t, &always, "d/a");
+	assert_int_equal(get_flags(t, "kept"), FS_IMMUTABLE_FL);
+	set_flags(t, "kept", 0);
+	assert_ok(f.rc, &t->f->e);
+	assert_int_equal(t->result.failed + t->result.metadata_failed, 0);
+	assert_int_equal(t->result.entries, 2);
+	assert_string_equal(f.text, "ours");
+	free(f.text);
+	assert_int_equal(f.flags[0], FS_IMMUTABLE_FL);
+	assert_int_equal(f.flags[1], FS_IMMUTABLE_FL);
+	assert_int_equal(f.flags[2], FS_APPEND_FL);
+	assert_true(rowfix_stat(t, "d/a").st_ino != before.st_ino);
+
+	/* Who replaces nothing takes no flag away. */
+	set_flags(t, "d/a", FS_IMMUTABLE_FL);
+	set_flags(t, "d/b", 0);
+	f = restore_frozen(t, &never, "d/a");
+	free(f.text);
+	assert_ok(f.rc, &t->f->e);
+	assert_int_equal(t->result.skipped, 2);
+	assert_int_equal(f.flags[1], FS_IMMUTABLE_FL);
+}
+
 /* -- Groups of hard links. -- */
 
 static void add_group(struct rowfix *t, const char *const *names, size_t n,
@@ -428,6 +534,7 @@ int main(void)
 		ROWFIX_TEST(follows_no_link),
 		ROWFIX_TEST(is_not_led_out),
 		ROWFIX_TEST(works_with_names),
+		ROWFIX_TEST(replaces_what_is_frozen),
 		ROWFIX_TEST(goes_on_with_the_next_name),
 	};
 
