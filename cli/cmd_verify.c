@@ -209,9 +209,9 @@ static int print_files(
 		buf_reset(&name);
 		rc = text_append_name(&name, f->path, strlen(f->path), e);
 		text = rc == 0 ? buf_cstr(&name, e) : NULL;
-		rc = text != NULL
-		    ? output_text(e, "  %s:%s\n", f->archive, text)
-		    : e->code;
+		rc = text != NULL ? output_text(e, "  %s%s%s\n", f->archive,
+					text[0] != '\0' ? ":" : "", text)
+				  : e->code;
 	}
 	buf_release(&name);
 	if (rc == 0 && more > 0)

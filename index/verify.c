@@ -302,7 +302,7 @@ static int verify_files(
 	}
 	if (rc == 0)
 		rc = check_unlisted(v, h, e);
-	return rc;
+	return rc < 0 ? rc : verify_catalogs(v, h->id, h->dir_fd, h->m, e);
 }
 
 /*
@@ -496,6 +496,7 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	verify_chunks_end(&v);
 	seenset_free(v.good);
 	digestset_release(&v.hurt);
+	digestset_release(&v.catalogs);
 	damage_free(v.damage);
 	buf_release(&v.missing);
 	buf_release(&v.reasons);

@@ -16,6 +16,10 @@
  * to name the files that need it (not again for a snapshot that is the same as
  * the one before); if that fails it is one more finding.
  *
+ * Each catalog is read whole: all rows have to be reached from the root, and
+ * contents have to lie within the archive.  One that can not be used as it is
+ * stands among the files, by its name and without a path.
+ *
  * The result is written into each manifest (`verify_state`).  What is on the
  * damage list and sound by now is `healed`; the list shrinks at the end.
  *
@@ -35,7 +39,7 @@
 
 struct verify_file {
 	char *archive; /* "root.tree" */
-	char *path;    /* from its root */
+	char *path;    /* from its root; "": of "root.tree.catalog" */
 };
 
 struct verify_hurt {

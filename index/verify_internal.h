@@ -17,6 +17,7 @@
 #include "datastore/digestset.h"
 #include "datastore/manifest.h"
 #include "datastore/seenset.h"
+#include "index/catalog.h"
 #include "index/idx.h"
 #include "index/verify.h"
 
@@ -100,6 +101,8 @@ struct verify {
 		uint64_t more;
 		bool known;
 	} named; /* the last archive whose files were named */
+
+	struct digestset catalogs; /* that were read whole, by their files */
 };
 
 /* May anything be written down, and renamed? */
@@ -139,6 +142,25 @@ int verify_range_add(
 /* Name the files of the archive in hand that need them. */
 int verify_names(struct verify *v, const struct backup_snapshot *id, int dir_fd,
     const struct manifest *m, const char *filename, struct err *e);
+/* One more file of the snapshot in hand; of a catalog the path is empty. */
+int verify_keep_file(struct verify *v, const char *archive,
+    struct catalog_bytes path, struct err *e);
+
+/* Positions that follow each other in the stream. */
+struct verify_run {
+	uint64_t pos;
+	uint64_t length;
+	uint64_t start;
+};
+/* The run that has a position: files that follow each other share it. */
+int verify_find_run(
+    struct catalog *c, struct verify_run *run, uint64_t pos, struct err *e);
+
+/* Read the catalogs of the snapshot in hand whole, and name those that can not
+ * be used as they are. */
+int verify_catalogs(struct verify *v, const struct backup_snapshot *id,
+    int dir_fd, const struct manifest *m, struct err *e);
+
 void verify_files_release(struct verify_file *files, size_t n);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * verify_names: which files of a tree or tar need the chunks that are hurt.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +55,7 @@ struct naming {
 	struct verify *v;
 	struct catalog *c;
 	const char *archive;
-	/* The run that the last file was in. */
-	uint64_t run_pos;
-	uint64_t run_length;
-	uint64_t run_start;
+	struct verify_run run; /* that the last file was in */
 };
 
 /* Does any of [start, start + length) of the stream lie in a hurt chunk? */
@@ -81,20 +79,23 @@ static bool is_hurt(const struct verify *v, uint64_t start, uint64_t length)
 		v->ranges[low].start - start < length);
 }
 
-/* The run from a position on: files that follow each other share it. */
-static int find_run(struct naming *n, uint64_t pos, struct err *e)
+int verify_find_run(
+    struct catalog *c, struct verify_run *run, uint64_t pos, struct err *e)
 {
 	struct catalog_extent x;
 	int rc = 0;
 
-	if (pos >= n->run_pos && pos - n->run_pos < n->run_length)
+	if (pos >= run->pos && pos - run->pos < run->length)
 		return 0;
-	rc = catalog_extent(n->c, pos, INT64_MAX - pos, &x, e);
+	if (pos > INT64_MAX)
+		return err_set(
+		    e, ERR_CORRUPT, "position %" PRIu64 " is none", pos);
+	rc = catalog_extent(c, pos, INT64_MAX - pos, &x, e);
 	if (rc < 0)
 		return rc;
-	n->run_pos = pos;
-	n->run_length = x.length;
-	n->run_start = x.start;
+	run->pos = pos;
+	run->length = x.length;
+	run->start = x.start;
 	return 0;
 }
 
@@ -108,24 +109,24 @@ static int look_at(struct naming *n, const struct catalog_entry *file,
 	while (left > 0 && !*ret_hurt) {
 		uint64_t length = 0;
 		uint64_t into = 0;
-		int rc = find_run(n, pos, e);
+		int rc = verify_find_run(n->c, &n->run, pos, e);
 
 		if (rc < 0)
 			return rc;
-		into = pos - n->run_pos;
-		length = n->run_length - into;
+		into = pos - n->run.pos;
+		length = n->run.length - into;
 		if (length > left)
 			length = left;
-		*ret_hurt = is_hurt(n->v, n->run_start + into, length);
+		*ret_hurt = is_hurt(n->v, n->run.start + into, length);
 		pos += length;
 		left -= length;
 	}
 	return 0;
 }
 
-static int keep_name(struct naming *n, struct catalog_bytes path, struct err *e)
+int verify_keep_file(struct verify *v, const char *archive,
+    struct catalog_bytes path, struct err *e)
 {
-	struct verify *v = n->v;
 	struct verify_file *f = NULL;
 
 	if (v->files_bytes >= FILES_BYTES && v->files_n >= FILES_FEW) {
@@ -143,13 +144,14 @@ static int keep_name(struct naming *n, struct catalog_bytes path, struct err *e)
 	}
 	f = &v->files[v->files_n];
 	f->path = malloc(path.n + 1);
-	f->archive = strdup(n->archive);
+	f->archive = strdup(archive);
 	if (f->path == NULL || f->archive == NULL) {
 		free(f->path);
 		free(f->archive);
 		return err_nomem(e);
 	}
-	memcpy(f->path, path.p, path.n);
+	if (path.n > 0)
+		memcpy(f->path, path.p, path.n);
 	f->path[path.n] = '\0';
 	v->files_n++;
 	v->files_bytes += sizeof(*f) + path.n + strlen(f->archive) + 2;
@@ -165,7 +167,8 @@ static int visit(void *ctx, struct catalog_bytes path,
 
 	if (entry->kind == CATALOG_FILE && (entry->has & CATALOG_HAS_POS))
 		rc = look_at(n, entry, &hurt, e);
-	return rc == 0 && hurt ? keep_name(n, path, e) : rc;
+	return rc == 0 && hurt ? verify_keep_file(n->v, n->archive, path, e)
+			       : rc;
 }
 
 static int name_all(struct naming *n, struct err *e)
@@ -251,7 +254,7 @@ static int name_again(
 			.n = strlen(path),
 		};
 
-		rc = keep_name(n, bytes, e);
+		rc = verify_keep_file(v, n->archive, bytes, e);
 	}
 	v->files_more += last->more;
 	return rc;
