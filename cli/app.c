@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "datastore/base/json.h"
 #include "datastore/base/log.h"
+#include "datastore/base/nearest.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 
@@ -130,12 +131,33 @@ struct settings app_settings(const struct app *app, const char *path)
 	return d != NULL ? d->settings : settings_default();
 }
 
+/* Those that the config file has are few. */
+static int unknown_name(const struct app *app, const char *word, struct err *e)
+{
+	const struct config *c = &app->config;
+	struct nearest n;
+	char shown[128];
+	int rc = err_set(e, ERR_INVALID, "no datastore '%s' in the config file",
+	    text_name(shown, sizeof(shown), word));
+
+	nearest_init(&n, word);
+	for (size_t i = 0; i < c->stores_n; i++)
+		nearest_try(&n, c->stores[i].name);
+	if (nearest_best(&n) != NULL)
+		err_suffix(e, ", did you mean '%s'?", nearest_best(&n));
+	for (size_t i = 0; i < c->stores_n && nearest_best(&n) == NULL; i++)
+		err_suffix(
+		    e, "%s%s", i > 0 ? ", " : ", only ", c->stores[i].name);
+	err_suffix(e, "%s a path has a slash in it, as in './%s'",
+	    nearest_best(&n) != NULL ? "" : ";", shown);
+	return rc;
+}
+
 /* With a slash it is a path, else a section of the config file. */
 static int find_path(
     const struct app *app, const char *word, const char **ret, struct err *e)
 {
 	const struct config_datastore *d = NULL;
-	char shown[128];
 
 	if (strchr(word, '/') != NULL || strcmp(word, ".") == 0) {
 		*ret = word;
@@ -143,10 +165,7 @@ static int find_path(
 	}
 	d = config_find_name(&app->config, word);
 	if (d == NULL)
-		return err_set(e, ERR_INVALID,
-		    "no datastore '%s' in the config file; a path has a "
-		    "slash in it, as in './%s'",
-		    text_name(shown, sizeof(shown), word), shown);
+		return unknown_name(app, word, e);
 	*ret = d->path;
 	return 0;
 }

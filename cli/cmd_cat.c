@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/entry.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/opened.h"
 #include "cli/output.h"
 #include "index/archive.h"
@@ -42,6 +43,8 @@ static int cat_file(struct app *app, struct opened *o, struct err *e)
 
 	if (rc == 0)
 		rc = catalog_resolve(o->catalog, path, &found, e);
+	if (rc < 0 && o->catalog != NULL)
+		meant_path(o->catalog, path, e);
 	if (rc == 0)
 		rc = catalog_entry_copy(&found, &file, e);
 	if (rc == 0)

@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/entry.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/opened.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
@@ -82,6 +83,8 @@ static int show_all(struct app *app, struct opened *o, struct usage *u,
 
 	if (rc == 0)
 		rc = catalog_resolve(o->catalog, entry_bytes(&path), &found, e);
+	if (rc < 0)
+		meant_path(o->catalog, entry_bytes(&path), e);
 	if (rc == 0)
 		rc = catalog_entry_copy(&found, &from, e);
 	if (rc == 0 && u->form == ENTRY_JSON)

@@ -7,6 +7,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/opened.h"
 #include "index/archive.h"
 #include "index/catalog.h"
@@ -63,9 +64,12 @@ static int export_entries(struct app *app, struct opened *o,
 
 	cmd_archive_name(archive, name);
 	rc = catalog_open(o->ds, &o->id, &o->hold, &o->manifest, name, &c, e);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = tree_export(
 		    c, o->archive, STDOUT_FILENO, opts, &app->task, ret, e);
+		if (rc < 0)
+			meant_path(c, opts->path, e);
+	}
 	catalog_close(c);
 	return rc;
 }

@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/gc_report.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
 #include "gc/gc.h"
@@ -52,8 +53,8 @@ static int parse_ignored(struct app *app, struct datastore *ds,
 	for (size_t i = 0; i < inv->values_n && rc == 0; i++) {
 		if (strcmp(inv->values[i].option->name, "ignore") != 0)
 			continue;
-		rc = tree_find_snapshot(
-		    ds, &app->ns, inv->values[i].value, &ids[n++], e);
+		rc = meant_find_snapshot(
+		    app, ds, inv->values[i].value, &ids[n++], e);
 		if (rc < 0)
 			err_prefix(e, "--ignore");
 	}

@@ -8,6 +8,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -224,6 +225,10 @@ int cmd_list(struct app *app, const struct invocation *inv, struct err *e)
 		goto out;
 	l.array = js_array();
 	rc = inv->args_n > 0 ? list_group(&l, &g, e) : list_all(&l, e);
+	if (rc < 0 && inv->args_n > 0)
+		meant_group(app, l.ds, &g, e);
+	else if (rc < 0)
+		meant_namespace(l.ds, &app->ns, e);
 	if (rc == 0 && app->json) {
 		output_json_begin(e);
 		rc = output_json(l.array, e);
@@ -321,6 +326,8 @@ int cmd_groups(struct app *app, const struct invocation *inv, struct err *e)
 		rc = table_new("lrrll", heading, &l.table, e);
 	if (rc == 0)
 		rc = tree_groups_past(l.ds, &app->ns, &o, &groups, e);
+	if (rc < 0 && l.ds != NULL)
+		meant_namespace(l.ds, &app->ns, e);
 	if (rc < 0)
 		goto out;
 	l.array = js_array();
@@ -405,9 +412,11 @@ static int list_namespaces(struct lister *l, struct err *e)
 		rc = namespace_out(l, &all.items[i], e);
 	}
 	tree_namespaces_release(&all);
-	if (rc == 0 && !any)
+	if (rc == 0 && !any) {
 		rc = err_set(e, ERR_NOTFOUND, "namespace '%s' does not exist",
 		    l->app->ns.name);
+		meant_namespace(l->ds, &l->app->ns, e);
+	}
 	return rc;
 }
 
@@ -512,7 +521,7 @@ int cmd_files(struct app *app, const struct invocation *inv, struct err *e)
 	int rc = app_open_datastore(app, DATASTORE_READ, &ds, e);
 
 	if (rc == 0)
-		rc = tree_find_snapshot(ds, &app->ns, inv->args[0], &id, e);
+		rc = meant_find_snapshot(app, ds, inv->args[0], &id, e);
 	if (rc == 0)
 		rc = tree_open_snapshot(ds, &id, &fd, e);
 	if (rc == 0)

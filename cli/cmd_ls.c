@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/entry.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/opened.h"
 
 struct listing {
@@ -125,6 +126,8 @@ int cmd_ls(struct app *app, const struct invocation *inv, struct err *e)
 		goto out;
 	l.c = o.catalog;
 	rc = catalog_resolve(l.c, entry_bytes(&l.dir), &found, e);
+	if (rc < 0)
+		meant_path(l.c, entry_bytes(&l.dir), e);
 	/* It is looked up in again while this one is still needed. */
 	if (rc == 0)
 		rc = catalog_entry_copy(&found, &from, e);

@@ -88,7 +88,6 @@ int cmd_version(struct app *app, const struct invocation *inv, struct err *e)
 int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
 {
 	const struct command *c = NULL;
-	char shown[64];
 
 	if (app->json)
 		return err_set(
@@ -98,9 +97,7 @@ int cmd_help(struct app *app, const struct invocation *inv, struct err *e)
 	if (inv->args_n > 0) {
 		c = command_find(inv->args[0]);
 		if (c == NULL)
-			return err_set(e, ERR_INVALID,
-			    "no command '%s'; 'cairn help' lists them",
-			    text_name(shown, sizeof(shown), inv->args[0]));
+			return command_unknown(inv->args[0], e);
 	}
 	return command_print_help(c, e);
 }

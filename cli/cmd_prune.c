@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
@@ -453,6 +454,10 @@ int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 		rc = prepare(&p, e);
 	if (rc == 0)
 		rc = run(&p, inv->args_n > 0 ? &g : NULL, e);
+	if (rc < 0 && p.ds != NULL && inv->args_n > 0)
+		meant_group(app, p.ds, &g, e);
+	else if (rc < 0 && p.ds != NULL)
+		meant_namespace(p.ds, &app->ns, e);
 	if (rc == 0 && p.hurt > 0)
 		tell_hurt(&p);
 	free(p.gone);

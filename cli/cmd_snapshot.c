@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/hint.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -42,7 +43,7 @@ static int find_all(struct datastore *ds, const struct app *app,
 	if (ids == NULL)
 		return err_nomem(e);
 	for (size_t i = 0; i < inv->args_n && rc == 0; i++) {
-		rc = tree_find_snapshot(ds, &app->ns, inv->args[i], &ids[n], e);
+		rc = meant_find_snapshot(app, ds, inv->args[i], &ids[n], e);
 		if (rc == 0 && !is_among(ids, n, &ids[n]))
 			n++;
 	}
@@ -281,7 +282,7 @@ int cmd_note(struct app *app, const struct invocation *inv, struct err *e)
 	    app, set ? DATASTORE_WRITE : DATASTORE_READ, &ds, e);
 
 	if (rc == 0)
-		rc = tree_find_snapshot(ds, &app->ns, inv->args[0], &id, e);
+		rc = meant_find_snapshot(app, ds, inv->args[0], &id, e);
 	if (rc == 0 && set)
 		rc = snapshot_set_notes(ds, &id, inv->args[1], e);
 	if (rc < 0 && set)

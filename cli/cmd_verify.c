@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
 #include "index/verify.h"
@@ -114,15 +115,24 @@ static int find_scope(struct app *app, struct scope *s, struct err *e)
 	struct backup_snapshot id;
 	int rc = 0;
 
-	if (inv->args_n == 0 && invocation_has(inv, "ns"))
-		return add_namespace(s, &app->ns, e);
-	if (inv->args_n == 0)
+	if (inv->args_n == 0 && !invocation_has(inv, "ns"))
 		return add_everything(s, e);
+	if (inv->args_n == 0) {
+		rc = add_namespace(s, &app->ns, e);
+		if (rc < 0)
+			meant_namespace(s->ds, &app->ns, e);
+		return rc;
+	}
 	if (strchr(inv->args[0], '/') == strrchr(inv->args[0], '/')) {
 		rc = backup_group_parse(&app->ns, inv->args[0], &id.group, e);
-		return rc < 0 ? rc : add_group(s, &id.group, e);
+		if (rc < 0)
+			return rc;
+		rc = add_group(s, &id.group, e);
+		if (rc < 0)
+			meant_group(app, s->ds, &id.group, e);
+		return rc;
 	}
-	rc = tree_find_snapshot(s->ds, &app->ns, inv->args[0], &id, e);
+	rc = meant_find_snapshot(app, s->ds, inv->args[0], &id, e);
 	return rc < 0 ? rc : scope_add(s, &id, e);
 }
 

@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "datastore/base/nearest.h"
 #include "datastore/base/text.h"
 
 #define SHOWN 128 /* of what was typed, in messages */
@@ -18,54 +20,19 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* Edit distance of two short words; the larger of them if one is too long. */
-static size_t distance(const char *a, const char *b)
+int command_unknown(const char *word, struct err *e)
 {
-	enum { LONGEST = 32 };
-	size_t row[LONGEST + 1];
-	size_t an = strlen(a);
-	size_t bn = strlen(b);
-
-	if (an > LONGEST || bn > LONGEST)
-		return an > bn ? an : bn;
-	for (size_t j = 0; j <= bn; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= an; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= bn; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[bn];
-}
-
-static int unknown_command(const char *word, struct err *e)
-{
-	const char *nearest = NULL;
-	size_t least = 3;
+	struct nearest n;
 	char shown[SHOWN];
 
-	for (size_t i = 0; i < commands_n; i++) {
-		size_t d = distance(word, commands[i].name);
-
-		if (d < least) {
-			least = d;
-			nearest = commands[i].name;
-		}
-	}
+	nearest_init(&n, word);
+	for (size_t i = 0; i < commands_n; i++)
+		nearest_try(&n, commands[i].name);
 	text_name(shown, sizeof(shown), word);
-	if (nearest != NULL)
+	if (nearest_best(&n) != NULL)
 		return err_set(e, ERR_INVALID,
-		    "no command '%s'; did you mean '%s'?", shown, nearest);
+		    "no command '%s'; did you mean '%s'?", shown,
+		    nearest_best(&n));
 	return err_set(
 	    e, ERR_INVALID, "no command '%s'; 'cairn help' lists them", shown);
 }
@@ -95,18 +62,43 @@ static const struct command_option *option_find(
 	return o;
 }
 
+/* Which long one may be meant; "" in *n if none. */
+static void nearest_option(
+    const struct invocation *inv, const char *name, struct nearest *n)
+{
+	nearest_init(n, name);
+	for (size_t i = 0; i < command_globals_n; i++)
+		nearest_try(n, command_globals[i].name);
+	for (size_t i = 0; inv->command != NULL && i < inv->command->options_n;
+	     i++)
+		nearest_try(n, inv->command->options[i].name);
+}
+
 static int unknown_option(
     const struct invocation *inv, const char *word, struct err *e)
 {
 	char shown[SHOWN];
+	char name[NEAREST_SIZE];
+	struct nearest n;
 
 	text_name(shown, sizeof(shown), word);
+	/* Letters are too short to be like others. */
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="),
+	    word[1] == '-' ? word + 2 : "");
+	name[strcspn(name, "=")] = '\0';
+	nearest_option(inv, name, &n);
 	if (inv->command == NULL)
-		return err_set(e, ERR_INVALID,
-		    "no option '%s'; 'cairn help' lists them", shown);
-	return err_set(e, ERR_INVALID,
-	    "'%s' has no option '%s'; 'cairn help %s' lists them",
-	    inv->command->name, shown, inv->command->name);
+		(void)err_set(e, ERR_INVALID, "no option '%s'", shown);
+	else
+		(void)err_set(e, ERR_INVALID, "'%s' has no option '%s'",
+		    inv->command->name, shown);
+	if (nearest_best(&n) != NULL)
+		err_suffix(e, "; did you mean '--%s'?", nearest_best(&n));
+	else
+		err_suffix(e, "; 'cairn help%s%s' lists them",
+		    inv->command != NULL ? " " : "",
+		    inv->command != NULL ? inv->command->name : "");
+	return e->code;
 }
 
 /* Has it been given and does not repeat?  Twice is a mistake to be told. */
@@ -211,7 +203,7 @@ static int parse_word(struct invocation *inv, const char *word, struct err *e)
 		return 0;
 	}
 	inv->command = command_find(word);
-	return inv->command != NULL ? 0 : unknown_command(word, e);
+	return inv->command != NULL ? 0 : command_unknown(word, e);
 }
 
 bool invocation_wants_json(int argc, char **argv)

@@ -52,6 +52,8 @@ extern const struct command_option command_globals[];
 extern const size_t command_globals_n;
 
 const struct command *command_find(const char *name); /* or NULL */
+/* ERR_INVALID: there is no such command; which one may be meant. */
+int command_unknown(const char *word, struct err *e);
 
 /* What was typed. Strings are borrowed from argv. */
 struct invocation {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/meant.h"
 #include "datastore/tree.h"
 #include "index/catalog.h"
 
@@ -14,7 +15,7 @@ int opened_snapshot(
 
 	o->task = &app->task;
 	if (rc == 0)
-		rc = tree_find_snapshot(o->ds, &app->ns, word, &o->id, e);
+		rc = meant_find_snapshot(app, o->ds, word, &o->id, e);
 	if (rc == 0)
 		rc = snapshot_hold(o->ds, &o->id, LOCK_SHARED, &o->hold, e);
 	if (rc == 0)

@@ -110,9 +110,9 @@ static int check_pair(
 
 	if (n == stem_length(b) && strncmp(a->archive, b->archive, n) == 0)
 		return err_set(e, ERR_INVALID,
-		    "'%s' and '%s' have the same name; each archive needs one "
-		    "of its own",
-		    a->archive, b->archive);
+		    "'%s' and '%s' are both named '%.*s': what stands before "
+		    "the last dot must differ within a snapshot",
+		    a->archive, b->archive, (int)n, a->archive);
 	if (a->path != NULL && b->path != NULL && strcmp(a->path, "-") == 0 &&
 	    strcmp(b->path, "-") == 0)
 		return err_set(e, ERR_INVALID,

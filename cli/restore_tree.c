@@ -10,6 +10,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
@@ -258,6 +259,21 @@ static int paths_of(
 	return 0;
 }
 
+/* The first of them that is not there is the one the error is about. */
+static void meant_paths(
+    struct catalog *c, const struct tree_restore_opts *opts, struct err *e)
+{
+	for (size_t i = 0; i < opts->paths_n; i++) {
+		struct err why = ERR_INIT;
+		struct catalog_entry entry;
+
+		if (catalog_resolve(c, opts->paths[i], &entry, &why) == 0)
+			continue;
+		meant_path(c, opts->paths[i], e);
+		break;
+	}
+}
+
 int restore_tree(struct app *app, const struct invocation *inv,
     struct opened *o, enum tree_overwrite overwrite, struct err *e)
 {
@@ -280,6 +296,8 @@ int restore_tree(struct app *app, const struct invocation *inv,
 		opts.root_metadata = t.made && opts.paths_n == 0;
 		rc = tree_restore(c, o->archive, t.fd, t.shown, &opts,
 		    &app->task, &result, e);
+		if (rc == ERR_NOTFOUND)
+			meant_paths(c, &opts, e);
 	}
 	target_release(&t, rc < 0);
 	if (rc == 0)

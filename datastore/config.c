@@ -10,6 +10,7 @@
 #include "datastore/backupid.h"
 #include "datastore/base/conf.h"
 #include "datastore/base/file.h"
+#include "datastore/base/nearest.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 #include "datastore/compress.h"
@@ -322,42 +323,9 @@ static bool is_among(const char *s, const char *const *names, size_t n)
 	return false;
 }
 
-#define WORD_MAX 24 /* longer words are like none of ours */
-
-/* How many letters must be put in, left out or changed (Levenshtein). */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[WORD_MAX + 1];
-	size_t a_len = strlen(a);
-	size_t b_len = strlen(b);
-
-	if (a_len > WORD_MAX || b_len > WORD_MAX)
-		return SIZE_MAX;
-	for (size_t k = 0; k <= b_len; k++)
-		row[k] = k;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t k = 1; k <= b_len; k++) {
-			size_t best = diagonal + (a[i - 1] != b[k - 1]);
-
-			diagonal = row[k];
-			if (row[k] + 1 < best)
-				best = row[k] + 1;
-			if (row[k - 1] + 1 < best)
-				best = row[k - 1] + 1;
-			row[k] = best;
-		}
-	}
-	return row[b_len];
-}
-
 static int unknown_key(const char *name, struct err *e)
 {
-	const size_t far = 3; /* no likeness any more */
-	size_t least = far;
-	const char *nearest = NULL;
+	struct nearest n;
 	char quote[QUOTE_SIZE];
 
 	if (is_among(
@@ -365,20 +333,15 @@ static int unknown_key(const char *name, struct err *e)
 		return err_set(e, ERR_INVALID,
 		    "key '%s' is not supported by this version", name);
 	}
-	for (size_t i = 0; i < KEYS; i++) {
-		size_t d = distance(name, keys[i].name);
-
-		/* Changing a short word whole makes no likeness either. */
-		if (d < least && d * 2 <= strlen(keys[i].name)) {
-			least = d;
-			nearest = keys[i].name;
-		}
-	}
+	nearest_init(&n, name);
+	for (size_t i = 0; i < KEYS; i++)
+		nearest_try(&n, keys[i].name);
 	(void)text_name(quote, sizeof(quote), name);
-	if (nearest == NULL)
-		return err_set(e, ERR_INVALID, "unknown key '%s'", quote);
+	if (nearest_best(&n) == NULL)
+		return err_set(e, ERR_INVALID,
+		    "unknown key '%s'; cairn.conf(5) lists them", quote);
 	return err_set(e, ERR_INVALID, "unknown key '%s', did you mean '%s'?",
-	    quote, nearest);
+	    quote, nearest_best(&n));
 }
 
 struct reading {

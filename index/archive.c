@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "datastore/base/file.h"
+#include "datastore/base/nearest.h"
 #include "datastore/base/text.h"
 #include "datastore/blob.h"
 #include "index/archive_internal.h"
@@ -16,22 +17,48 @@
 
 #define ENTRIES 1024 /* read from the index at a time */
 
-static int not_found(const struct manifest *m, const char *name,
+#define LISTED_MAX 10U /* archives in a message */
+
+/* "root.img" of "root.img.fidx", as a person types it. */
+static void stem_of(const char *filename, char out[BACKUP_ID_MAX + 1])
+{
+	size_t n = strlen(filename);
+
+	/* All three suffixes have five characters. */
+	if (backup_file_kind(filename) != BACKUP_FILE_NONE)
+		n -= sizeof(".fidx") - 1;
+	(void)snprintf(out, BACKUP_ID_MAX + 1, "%.*s", (int)n, filename);
+}
+
+int archive_not_found(const struct manifest *m, const char *name,
     const char *shown, struct err *e)
 {
 	struct buf list = BUF_INIT;
 	struct err ignored = ERR_INIT; /* a list cut short is no harm */
 	char text[SHOWN];
 	const char *names = NULL;
+	struct nearest n;
 	int rc = 0;
 
+	nearest_init(&n, name);
 	for (size_t i = 0; i < m->files_n && rc == 0; i++) {
-		rc = buf_append_fmt(&list, &ignored, "%s%s", i > 0 ? ", " : "",
-		    m->files[i].filename);
+		char stem[BACKUP_ID_MAX + 1];
+
+		stem_of(m->files[i].filename, stem);
+		nearest_try(&n, stem);
+		if (i < LISTED_MAX)
+			rc = buf_append_fmt(
+			    &list, &ignored, "%s%s", i > 0 ? ", " : "", stem);
 	}
+	if (rc == 0 && m->files_n > LISTED_MAX)
+		rc = buf_append_fmt(
+		    &list, &ignored, " and %zu more", m->files_n - LISTED_MAX);
 	names = buf_cstr(&list, &ignored);
-	rc = err_set(e, ERR_NOTFOUND, "%s: no archive '%s'; there is: %s",
-	    shown, text_name(text, sizeof(text), name),
+	rc = err_set(e, ERR_NOTFOUND, "%s: no archive '%s'%s%s%s is: %s", shown,
+	    text_name(text, sizeof(text), name),
+	    nearest_best(&n) != NULL ? ", did you mean '" : "",
+	    nearest_best(&n) != NULL ? nearest_best(&n) : "",
+	    nearest_best(&n) != NULL ? "'? There" : "; there",
 	    names != NULL ? names : "");
 	buf_release(&list);
 	return rc;
@@ -58,7 +85,7 @@ static int find_file(const struct manifest *m, const char *name,
 			found = &m->files[i];
 	}
 	if (found == NULL)
-		return not_found(m, name, shown, e);
+		return archive_not_found(m, name, shown, e);
 	for (const struct manifest_file *f = found + 1;
 	     f < m->files + m->files_n; f++) {
 		if (is_stem(f->filename, name) &&

@@ -42,6 +42,12 @@ int archive_open(struct datastore *ds, const struct backup_snapshot *s,
  */
 int archive_of_file(int fd, const char *filename, const char *shown,
     struct archive **ret, struct err *e);
+/*
+ * ERR_NOTFOUND: the snapshot (`shown`) has no archive of this name; which one
+ * may be meant, and what there is.
+ */
+int archive_not_found(const struct manifest *m, const char *name,
+    const char *shown, struct err *e);
 void archive_close(struct archive *a); /* NULL is allowed */
 
 uint64_t archive_size(const struct archive *a); /* of the stream */

@@ -100,10 +100,9 @@ static int make_names(const struct place *at, const char *archive,
 	    ret->changes, sizeof(ret->changes), "%s.changes.fidx", archive);
 	if (manifest_find(at->m, ret->base) != NULL)
 		return 0;
-	return err_set(e, ERR_NOTFOUND,
-	    manifest_find(at->m, content) != NULL
-		? "'%s': archive '%s' has no catalog"
-		: "'%s': no archive '%s'",
+	if (manifest_find(at->m, content) == NULL)
+		return archive_not_found(at->m, archive, at->path, e);
+	return err_set(e, ERR_NOTFOUND, "'%s': archive '%s' has no catalog",
 	    at->path, text);
 }
 

@@ -33,10 +33,10 @@ CAIRN_DATASTORE='' check 0 cairn groups </dev/null
 
 # Names that are none.
 check 2 cairn -d store list <<'END'
-! cairn: no datastore 'store' in the config file; a path has a slash in it, as in './store'
+! cairn: no datastore 'store' in the config file, only main; a path has a slash in it, as in './store'
 END
 check 2 cairn -d $'a\nb' list <<'END'
-! cairn: no datastore 'a\nb' in the config file; a path has a slash in it, as in './a\nb'
+! cairn: no datastore 'a\nb' in the config file, only main; a path has a slash in it, as in './a\nb'
 END
 check 1 cairn -d ./none list <<'END'
 ! cairn: datastore './none' does not exist; 'cairn init' makes one

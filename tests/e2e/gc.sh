@@ -37,10 +37,10 @@ check 2 cairn gc --cutoff -1 <<'END'
 ! cairn: --cutoff: '-1' is no duration, want seconds or a sum like 1w2d3h4m5s
 END
 check 1 cairn gc --ignore host/a/2001-01-09T00:00:00Z <<'END'
-! cairn: --ignore: snapshot 'host/a/2001-01-09T00:00:00Z' does not exist
+! cairn: --ignore: snapshot 'host/a/2001-01-09T00:00:00Z' does not exist; the newest is of 2001-01-02T00:00:00Z, 'cairn list host/a' lists all
 END
 check 2 cairn gc --ignore host/a <<'END'
-! cairn: --ignore: snapshot 'host/a': want TYPE/ID/TIME
+! cairn: --ignore: snapshot 'host/a': want TYPE/ID/TIME, or 'host/a/latest'
 END
 
 # The same is removed whatever the batch; a dry run says it before; what is

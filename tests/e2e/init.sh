@@ -123,7 +123,7 @@ check 2 cairn init a b <<'END'
 ! cairn: unexpected argument 'b'; want 'cairn init PATH'
 END
 check 2 cairn init --pbs-layuot a <<'END'
-! cairn: 'init' has no option '--pbs-layuot'; 'cairn help init' lists them
+! cairn: 'init' has no option '--pbs-layuot'; did you mean '--pbs-layout'?
 END
 check 2 cairn init --pbs-layout=yes a <<'END'
 ! cairn: option '--pbs-layout' takes no value

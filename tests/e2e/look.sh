@@ -34,6 +34,25 @@ export CAIRN_DATASTORE=./store
 s=host/a/2001-01-01T00:00:00Z
 ok cairn push --time 2001-01-01T00:00:00Z host/a root.tree=tree plain.raw=tree/etc/passwd
 
+# A PATH may begin with a slash; one of before the push is understood.
+check 0 cairn cat $s root.tree /etc/passwd <<'END'
+root:x:0:0
+END
+check 1 cairn cat $s root.tree /tree/etc/passwd <<'END'
+! cairn: 'host/a/2001-01-01T00:00:00Z/root.tree.catalog.fidx': '/tree' is not in it; paths begin at the archive's root: did you mean 'etc/passwd'?
+END
+for command in ls du; do
+	run cairn $command $s root.tree /srv/tree/etc
+	[ "$code" -eq 1 ] || fail "exit code $code"
+	grep -q "did you mean 'etc'?" "$err" || fail "$(cat "$err")"
+done
+run cairn restore $s root.tree back /srv/tree/etc
+grep -q "did you mean 'etc'?" "$err" || fail "$(cat "$err")"
+[ ! -e back ] || fail "made for nothing"
+check 1 cairn ls $s rot.tree <<'END'
+! cairn: host/a/2001-01-01T00:00:00Z: no archive 'rot.tree', did you mean 'root.tree'? There is: root.tree, root.tree.catalog, plain.raw
+END
+
 # ls
 check 0 cairn ls $s root.tree <<'END'
 a\nb\xff

@@ -41,7 +41,7 @@ for command in "${commands[@]}"; do
 	[ ! -s "$err" ] || fail "help on stderr"
 done
 check 2 cairn help pusj <<'END'
-! cairn: no command 'pusj'; 'cairn help' lists them
+! cairn: no command 'pusj'; did you mean 'push'?
 END
 check 2 cairn help push list <<'END'
 ! cairn: unexpected argument 'list'; want 'cairn help [COMMAND]'
@@ -58,10 +58,10 @@ check 2 cairn $'li\e[31mst' <<'END'
 ! cairn: no command 'li\x1b[31mst'; 'cairn help' lists them
 END
 check 2 cairn --jsn list <<'END'
-! cairn: no option '--jsn'; 'cairn help' lists them
+! cairn: no option '--jsn'; did you mean '--json'?
 END
 check 2 cairn list --al <<'END'
-! cairn: 'list' has no option '--al'; 'cairn help list' lists them
+! cairn: 'list' has no option '--al'; did you mean '--all'?
 END
 check 2 cairn list -x <<'END'
 ! cairn: 'list' has no option '-x'; 'cairn help list' lists them
@@ -166,7 +166,7 @@ error() {
 run cairn --json list host/none
 error
 expect 1 <<'END'
-{"event":"error","exit-code":1,"text":"group 'host/none' does not exist"}
+{"event":"error","exit-code":1,"text":"group 'host/none' does not exist; there is: host/a"}
 END
 # Also of what can not be parsed.
 check 2 cairn list --json --frobnicate <<'END'
@@ -186,7 +186,7 @@ END
 run cairn --json cat host/a/latest $'none\xff'
 error
 expect 1 <<'END'
-{"event":"error","exit-code":1,"text":"host/a/2001-01-01T00:00:00Z: no archive 'none\\xff'; there is: a.raw.didx, c.conf.blob"}
+{"event":"error","exit-code":1,"text":"host/a/2001-01-01T00:00:00Z: no archive 'none\\xff'; there is: a.raw, c.conf"}
 END
 check 2 cairn --json help <<'END'
 ! {"event":"error","exit-code":2,"text":"'help' is text only; leave out --json"}
@@ -266,7 +266,7 @@ host/a          3           0  2001-01-03T00:00:00Z  evil\x1b[31m@pam
 END
 mv odd $'odd\e[31m'
 check 1 cairn -d $'./odd\e[31m' list host/none <<'END'
-! cairn: group 'host/none' does not exist
+! cairn: group 'host/none' does not exist; there is: host/a
 END
 run cairn -d $'./odd\e[31m' status
 ! grep -q $'\e' "$out" || fail "an escape code in the status"

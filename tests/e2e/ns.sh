@@ -38,10 +38,10 @@ GROUP               SNAPSHOTS  UNFINISHED  LATEST                OWNER
 [prod/db] host/db1          1           0  2001-01-02T00:00:00Z  root@pam
 END
 check 1 cairn --ns prod/none list <<'END'
-! cairn: namespace 'prod/none' does not exist
+! cairn: namespace 'prod/none' does not exist; there is: prod, prod/db
 END
 check 1 cairn --ns prod list host/db1 <<'END'
-! cairn: group '[prod] host/db1' does not exist
+! cairn: group '[prod] host/db1' does not exist; it is in namespace 'prod/db': --ns prod/db
 END
 check 0 cairn --ns prod/db files host/db1/latest <<'END'
 ARCHIVE  FILE             SIZE   BYTES  ENCRYPTION  CHECKSUM

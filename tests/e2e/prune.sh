@@ -41,7 +41,7 @@ keep=store check 2 cairn prune a --keep-last 1 <<'END'
 END
 keep=store check 1 cairn prune host/none --keep-last 1 <<'END'
 ! cairn: policy: keep-last 1; time zone UTC
-! cairn: group 'host/none' does not exist
+! cairn: group 'host/none' does not exist; there is: host/a
 END
 keep=store check 1 cairn prune --keep-last 0 <<'END'
 SNAPSHOT                     ACTION  REASON
@@ -327,7 +327,7 @@ prod            0
 prod/db         1
 END
 check 1 cairn --ns pro namespaces <<'END'
-! cairn: namespace 'pro' does not exist
+! cairn: namespace 'pro' does not exist; did you mean 'prod'?
 END
 run cairn --json --ns prod/db namespaces
 json "$out" 'd == [{"namespace": "prod/db", "groups": 1}]' >"$out.1"

@@ -59,10 +59,10 @@ refused 2 host/web1 $'a\e[31mb.raw=a' <<'END'
 ! cairn: 'a\x1b[31mb.raw': a name begins with a letter, digit or '_' and has only these, '.' and '-'
 END
 refused 2 host/web1 a.raw=a a.raw=b <<'END'
-! cairn: 'a.raw' and 'a.raw' have the same name; each archive needs one of its own
+! cairn: 'a.raw' and 'a.raw' are both named 'a': what stands before the last dot must differ within a snapshot
 END
 refused 2 host/web1 a.raw=a a.img=b <<'END'
-! cairn: 'a.raw' and 'a.img' have the same name; each archive needs one of its own
+! cairn: 'a.raw' and 'a.img' are both named 'a': what stands before the last dot must differ within a snapshot
 END
 refused 2 host/web1 a.raw=- b.raw=- <<'END'
 ! cairn: 'a.raw' and 'b.raw' both want standard input

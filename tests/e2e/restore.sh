@@ -14,25 +14,25 @@ restore() { cairn restore "${@:1:$#-1}" "${!#}"; }
 
 # What is named wrong.
 check 1 cairn cat host/a/2001-01-01T00:00:01Z disk.img <<'END'
-! cairn: snapshot 'host/a/2001-01-01T00:00:01Z' does not exist
+! cairn: snapshot 'host/a/2001-01-01T00:00:01Z' does not exist; the newest is of 2001-01-01T00:00:00Z, 'cairn list host/a' lists all
 END
 check 1 cairn cat host/b/latest disk.img <<'END'
-! cairn: group 'host/b' does not exist
+! cairn: group 'host/b' does not exist; did you mean 'host/a'?
 END
 check 2 cairn cat host/a disk.img <<'END'
-! cairn: snapshot 'host/a': want TYPE/ID/TIME
+! cairn: snapshot 'host/a': want TYPE/ID/TIME, or 'host/a/latest'
 END
 check 2 cairn cat host/a/yesterday disk.img <<'END'
 ! cairn: snapshot 'host/a/yesterday': 'yesterday' is no time, want one like TIME
 END
 check 1 cairn cat $s other.img <<'END'
-! cairn: host/a/2001-01-01T00:00:00Z: no archive 'other.img'; there is: disk.img.fidx, stream.raw.didx, x.conf.blob
+! cairn: host/a/2001-01-01T00:00:00Z: no archive 'other.img'; there is: disk.img, stream.raw, x.conf
 END
 check 1 cairn cat $s index.json <<'END'
-! cairn: host/a/2001-01-01T00:00:00Z: no archive 'index.json'; there is: disk.img.fidx, stream.raw.didx, x.conf.blob
+! cairn: host/a/2001-01-01T00:00:00Z: no archive 'index.json'; there is: disk.img, stream.raw, x.conf
 END
 check 1 cairn cat $s ../x.conf <<'END'
-! cairn: host/a/2001-01-01T00:00:00Z: no archive '../x.conf'; there is: disk.img.fidx, stream.raw.didx, x.conf.blob
+! cairn: host/a/2001-01-01T00:00:00Z: no archive '../x.conf'; there is: disk.img, stream.raw, x.conf
 END
 check 0 cairn cat $s x.conf <<'END'
 small

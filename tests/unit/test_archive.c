@@ -47,7 +47,8 @@ static void opens_by_name(void **state)
 	assert_int_equal(archive_size(f->archive), 5);
 
 	assert_err(restorefix_open(f, "root"), &f->e, ERR_NOTFOUND,
-	    "no archive 'root'; there is: " IMG ", log.raw.didx, x.conf.blob");
+	    "no archive 'root', did you mean 'root.img'? There is: root.img, "
+	    "log.raw, x.conf");
 	assert_err(restorefix_open(f, ""), &f->e, ERR_NOTFOUND, "''");
 	assert_err(restorefix_open(f, "a\nb"), &f->e, ERR_NOTFOUND, "'a\\nb'");
 	assert_err(restorefix_open(f, "root.img.blob"), &f->e, ERR_NOTFOUND,

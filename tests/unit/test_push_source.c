@@ -102,10 +102,10 @@ static void refuses(void **state)
 		{ "\xc3\xa4.img=x", "': a name begins with a letter" },
 		{ "a\nb.img=x", "'a\\nb.img': a name begins with a letter" },
 		/* Two of one name, whatever their kinds. */
-		{ "a.img=x a.img=y", "'a.img' and 'a.img' have the same name" },
+		{ "a.img=x a.img=y", "'a.img' and 'a.img' are both named 'a'" },
 		{ "a.img=x b.raw=y a.raw=z",
-		    "'a.img' and 'a.raw' have the same name" },
-		{ "a.conf=x a.img=x", "'a.conf' and 'a.img' have the same" },
+		    "'a.img' and 'a.raw' are both named 'a'" },
+		{ "a.conf=x a.img=x", "'a.conf' and 'a.img' are both" },
 		/* One standard input. */
 		{ "a.raw=- b.raw=x c.conf=-",
 		    "'a.raw' and 'c.conf' both want standard input" },
