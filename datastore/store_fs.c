@@ -433,6 +433,7 @@ int store_fs_open(int chunks_fd, struct lockfile *locks,
 	s->chunks_fd = chunks_fd;
 	s->locks = locks;
 	s->owner = *owner;
+	s->rank_from = STORE_RANK_FROM;
 	pace_init(&s->pace, IN_FLIGHT);
 	pace_init(&s->scan_pace, IN_FLIGHT);
 	s->shown = strdup(shown);

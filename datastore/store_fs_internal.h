@@ -27,6 +27,13 @@
 /* A path as messages show it. */
 #define STORE_SHOWN_SIZE 512
 
+/*
+ * From so many touches on the order of inodes is worth reading directories
+ * for: fewer of them change what is written once in whatever order, in one
+ * commit of the file system.
+ */
+#define STORE_RANK_FROM (1U << 19)
+
 struct store_fs {
 	struct store base; /* first: the two are converted into each other */
 	int chunks_fd;
@@ -39,7 +46,10 @@ struct store_fs {
 	void *waiting_ctx;
 
 	bool by_inode;    /* batches are touched in order of inodes */
+	size_t rank_from; /* STORE_RANK_FROM */
 	bool as_met;      /* the batch is touched as its chunks were met */
+	bool ranked;      /* a batch was, by the inodes of its chunks */
+	bool rereads;     /* and memory did not hold the directories then */
 	struct pace pace; /* of touches */
 	struct pace scan_pace;
 

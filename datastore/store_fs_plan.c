@@ -5,9 +5,10 @@
  * In a store that has not aged references are met in the order in which chunks
  * were made, which is that of their inodes: a small sample of the batch tells.
  * Kept, each block of inodes is changed, logged and written once, and found in
- * the processor's cache.  That is best as long as directories are in memory;
- * when calls turn out to wait for the disk, and always in a store that has
- * aged, the order is that of prefixes: each directory is visited once.
+ * the processor's cache.  That is best as long as memory holds the directories,
+ * whether or not they have to be read first; when they turn out to be read
+ * again, and always in a store that has aged, the order is that of prefixes:
+ * each directory is visited once.
  *
  * Where inodes lie in one tree that is copied as it changes (btrfs), their
  * order matters more than directories.  In an aged store the directories tell
@@ -230,12 +231,16 @@ int store_fs_plan(
 		return rc;
 	b->todo = touchorder_by_prefix(b->d, b->n, b->keys);
 	s->as_met = false;
-	if (b->todo < SORT_FROM || (!s->by_inode && s->pace.threads > 1))
+	if (b->todo < SORT_FROM ||
+	    (!s->by_inode && s->rereads && s->pace.threads > 1))
 		return 0;
 	if (is_local(s, b)) {
 		s->as_met = true;
 		order_as_met(b);
 		return 0;
 	}
-	return s->by_inode ? rank_all(s, b, task, e) : 0;
+	if (!s->by_inode || b->todo < s->rank_from)
+		return 0;
+	s->ranked = true;
+	return rank_all(s, b, task, e);
 }

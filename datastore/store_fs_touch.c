@@ -21,6 +21,14 @@
 /* Pieces per thread, so that none waits for the one that retires them. */
 #define PIECES_PER_THREAD 3U
 
+/*
+ * Touches into directories that were visited before, of which one in so many
+ * waits: memory does not hold the directories.  Of those that do not wait for
+ * them some wait for a block of inodes, or for the journal.
+ */
+#define AGAIN_WINDOW 512U
+#define AGAIN_WAITS 4U
+
 #define BAD_SUFFIX ".0.bad"
 #define BAD_DIGIT_AT 1
 
@@ -115,6 +123,12 @@ struct touching {
 	store_touch_fn fn;
 	void *ctx;
 	struct task *task;
+	/* Is it found out whether directories stay in memory?  Then which ones
+	 * were visited by several threads, and what was seen of that. */
+	bool watched;
+	uint64_t visited[STORE_PREFIXES / 64];
+	unsigned again;
+	unsigned again_waited;
 };
 
 /* A piece of it: numbers first .. first + n - 1, of which `done` are. */
@@ -124,6 +138,11 @@ struct piece {
 	size_t done;
 	struct err err; /* of the one behind those */
 	struct pace_piece cost;
+	/* Where it is watched: a bit per touch into a directory that was
+	 * visited before; how many there were, and how many of them waited. */
+	uint64_t again[PIECE_MAX / 64];
+	unsigned again_n;
+	unsigned again_waited;
 	uint8_t what[PIECE_MAX]; /* enum store_touched */
 };
 
@@ -163,6 +182,23 @@ static int touch_prefix(
 	return rc;
 }
 
+/* The same, and see whether it waits. */
+static int touch_watched(
+    struct touching *t, struct piece *p, size_t n, struct err *e)
+{
+	bool again = (p->again[p->done / 64] >> p->done % 64 & 1) != 0;
+	struct pace_clock clock;
+	int rc = 0;
+
+	if (!again)
+		return touch_prefix(t, p, n, e);
+	pace_begin(&clock);
+	rc = touch_prefix(t, p, n, e);
+	p->again_n++;
+	p->again_waited += pace_end(&clock, n).waited_ns > 0;
+	return rc;
+}
+
 /*
  * Touch a piece, in any thread.  What fails is told when its turn comes: so
  * the caller hears of everything before it first.
@@ -177,6 +213,8 @@ static int work(void *ctx, void *local, void *slot, struct err *e)
 	(void)local;
 	(void)e;
 	p->done = 0;
+	p->again_n = 0;
+	p->again_waited = 0;
 	p->err = (struct err)ERR_INIT;
 	pace_begin(&clock);
 	while (rc == 0 && p->done < p->n) {
@@ -186,10 +224,24 @@ static int work(void *ctx, void *local, void *slot, struct err *e)
 		    prefix_at(t, p->first + end) ==
 			prefix_at(t, p->first + p->done))
 			end++;
-		rc = touch_prefix(t, p, end - p->done, &p->err);
+		rc = t->watched ? touch_watched(t, p, end - p->done, &p->err)
+				: touch_prefix(t, p, end - p->done, &p->err);
 	}
 	p->cost = pace_end(&clock, p->done);
 	return 0;
+}
+
+/* Do directories stay in memory, so that any order is as good? */
+static void judge_memory(struct touching *t, const struct piece *p)
+{
+	t->again += p->again_n;
+	t->again_waited += p->again_waited;
+	if (t->again < AGAIN_WINDOW)
+		return;
+	if (t->again_waited >= t->again / AGAIN_WAITS)
+		t->s->rereads = true;
+	t->again = 0;
+	t->again_waited = 0;
 }
 
 /* In the caller's thread, piece by piece in order. */
@@ -210,6 +262,7 @@ static int retire(void *ctx, void *slot, struct err *e)
 		return e->code;
 	}
 	pace_note(&t->s->pace, &p->cost, clock_boot_ns());
+	judge_memory(t, p);
 	return 0;
 }
 
@@ -226,6 +279,21 @@ static void cut(
 		n++;
 	p->first = first;
 	p->n = n;
+}
+
+/* Which of a piece go to a directory that was visited before? */
+static void note_visits(struct touching *t, struct piece *p)
+{
+	memset(p->again, 0, sizeof(p->again));
+	for (size_t i = 0; i < p->n; i++) {
+		unsigned prefix = prefix_at(t, p->first + i);
+		uint64_t *word = &t->visited[prefix / 64];
+		uint64_t bit = UINT64_C(1) << prefix % 64;
+
+		if ((*word & bit) != 0)
+			p->again[i / 64] |= UINT64_C(1) << i % 64;
+		*word |= bit;
+	}
 }
 
 /* Until another number of threads is better; *first moves on. */
@@ -248,6 +316,12 @@ static const struct workers_ops touch_ops = {
 	.retire = retire,
 };
 
+/* Directories are read again and again: visit each once. */
+static bool is_out_of_order(const struct touching *t)
+{
+	return t->watched && t->s->rereads;
+}
+
 static int touch_with(
     struct touching *t, struct workers *w, size_t *first, struct err *e)
 {
@@ -255,12 +329,14 @@ static int touch_with(
 	void *slot = NULL;
 	int rc = 0;
 
-	while (
-	    rc == 0 && *first < t->b->todo && t->s->pace.threads == threads) {
+	while (rc == 0 && *first < t->b->todo &&
+	    t->s->pace.threads == threads && !is_out_of_order(t)) {
 		rc = workers_get(w, &slot, e);
 		if (rc < 0)
 			break;
 		cut(t, *first, PIECE_TOGETHER, slot);
+		if (t->watched)
+			note_visits(t, slot);
 		*first += ((const struct piece *)slot)->n;
 		workers_submit(w);
 	}
@@ -308,14 +384,15 @@ int store_fs_touch_batch(struct store *base, const struct store_batch *b,
 	};
 	int rc = 0;
 
+	t.watched = t.s->as_met && !t.s->by_inode;
 	pace_pause(&t.s->pace);
 	while (rc == 0 && first < b->todo) {
 		if (t.s->pace.threads == 1) {
 			rc = touch_alone(&t, &first, e);
 			continue;
 		}
-		/* The disk is waited for: visit each directory once. */
-		if (t.s->as_met && !t.s->by_inode) {
+		if (is_out_of_order(&t)) {
+			t.watched = false;
 			t.s->as_met = false;
 			store_fs_order_by_prefix(b, first);
 		}
@@ -335,6 +412,6 @@ void store_fs_pace(struct store *base, struct store_pace *ret)
 		    ? 0
 		    : total->took_ns / (int64_t)total->calls,
 		.threads = pace_mostly(&s->pace),
-		.by_inode = s->by_inode,
+		.by_inode = s->ranked,
 	};
 }
