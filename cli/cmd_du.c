@@ -124,5 +124,7 @@ int cmd_du(struct app *app, const struct invocation *inv, struct err *e)
 	opened_release(&o);
 	if (rc < 0)
 		return rc;
-	return catalog_gaps_any(&u.gaps) ? EXIT_DAMAGE : EXIT_DONE;
+	if (catalog_gaps_any(&u.gaps))
+		return EXIT_DAMAGE;
+	return o.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
 }

@@ -64,6 +64,8 @@ static int export_entries(struct app *app, struct opened *o,
 
 	cmd_archive_name(archive, name);
 	rc = catalog_open(o->ds, &o->id, &o->hold, &o->manifest, name, &c, e);
+	if (rc == 0)
+		rc = opened_check(o, c, e);
 	if (rc == 0) {
 		rc = tree_export(
 		    c, o->archive, STDOUT_FILENO, opts, &app->task, ret, e);
@@ -96,6 +98,7 @@ int cmd_export(struct app *app, const struct invocation *inv, struct err *e)
 		return rc;
 	if (catalog_gaps_any(&result.gaps))
 		return EXIT_DAMAGE;
-	return result.left_out > 0 || result.damaged > 0 ? EXIT_INCOMPLETE
-							 : EXIT_DONE;
+	return result.left_out > 0 || result.damaged > 0 || o.incomplete
+	    ? EXIT_INCOMPLETE
+	    : EXIT_DONE;
 }

@@ -147,5 +147,5 @@ int cmd_find(struct app *app, const struct invocation *inv, struct err *e)
 		return rc;
 	if (catalog_gaps_any(&s.gaps))
 		return EXIT_DAMAGE;
-	return s.passed_over ? EXIT_INCOMPLETE : EXIT_DONE;
+	return s.passed_over || o.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
 }

@@ -145,5 +145,7 @@ out:
 	opened_release(&o);
 	if (rc < 0)
 		return rc;
-	return catalog_gaps_any(&l.gaps) ? EXIT_DAMAGE : EXIT_DONE;
+	if (catalog_gaps_any(&l.gaps))
+		return EXIT_DAMAGE;
+	return o.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/opened.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "cli/cmd.h"
@@ -38,8 +39,26 @@ int opened_archive(struct opened *o, const char *archive, struct err *e)
 
 int opened_catalog(struct opened *o, const char *archive, struct err *e)
 {
-	return catalog_open(
+	int rc = catalog_open(
 	    o->ds, &o->id, &o->hold, &o->manifest, archive, &o->catalog, e);
+
+	return rc < 0 ? rc : opened_check(o, o->catalog, e);
+}
+
+int opened_check(struct opened *o, struct catalog *c, struct err *e)
+{
+	uint64_t offset = 0;
+	bool incomplete = false;
+	int rc = catalog_incomplete(c, &incomplete, &offset, e);
+
+	if (rc < 0 || !incomplete)
+		return rc;
+	o->incomplete = true;
+	task_message(o->task, TASK_WARNING,
+	    "'%s': the tar ended, or could not be read, at offset %" PRIu64
+	    " when it was pushed; what may be behind is not listed",
+	    catalog_shown(c), offset);
+	return 0;
 }
 
 void opened_close_catalog(struct opened *o)

@@ -24,6 +24,7 @@ struct opened {
 	struct archive *archive; /* NULL: none was opened */
 	struct task *task;       /* the command's */
 	struct catalog *catalog; /* the same */
+	bool incomplete;         /* a catalog that does not list all */
 };
 
 #define OPENED_INIT                                                         \
@@ -39,6 +40,8 @@ int opened_snapshot(
 int opened_archive(struct opened *o, const char *archive, struct err *e);
 /* What is inside one of its archives. */
 int opened_catalog(struct opened *o, const char *archive, struct err *e);
+/* Does this catalog of it list all there is?  If not, that is said. */
+int opened_check(struct opened *o, struct catalog *c, struct err *e);
 void opened_close_catalog(struct opened *o);
 /*
  * "root.tree" of "root.tree.didx": the archive of a file that may have a

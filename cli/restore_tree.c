@@ -158,6 +158,8 @@ static int open_content(struct opened *o, const struct invocation *inv,
 	if (rc == 0)
 		rc = catalog_open(
 		    o->ds, &o->id, &o->hold, &o->manifest, name, ret, e);
+	if (rc == 0)
+		rc = opened_check(o, *ret, e);
 	return rc;
 }
 
@@ -309,5 +311,6 @@ int restore_tree(struct app *app, const struct invocation *inv,
 		return rc;
 	if (catalog_gaps_any(&result.gaps))
 		return EXIT_DAMAGE;
-	return is_whole(&result) ? EXIT_DONE : EXIT_INCOMPLETE;
+	return is_whole(&result) && !o->incomplete ? EXIT_DONE
+						   : EXIT_INCOMPLETE;
 }

@@ -277,6 +277,11 @@ int catalog_mount(struct catalog *c, int64_t id, struct buf *path,
 int catalog_meta(struct catalog *c, const char *key, struct buf *out,
     bool *ret_found, struct err *e);
 
+/* *ret: when it was made, the archive could not be read to its end; what is
+ * behind *ret_offset of it is not listed. */
+int catalog_incomplete(
+    struct catalog *c, bool *ret, uint64_t *ret_offset, struct err *e);
+
 /*
  * Base and changes as one plain database, written to the regular, empty,
  * seekable file fd.

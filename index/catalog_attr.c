@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "datastore/base/bytes.h"
+#include "datastore/base/text.h"
 #include "index/catalog_internal.h"
 
 #define XATTR_HEAD 6U
@@ -234,6 +235,28 @@ int catalog_meta(struct catalog *c, const char *key, struct buf *out,
 	catalog_sql_reset(stmt);
 	if (rc == 0)
 		*ret_found = found;
+	return rc;
+}
+
+int catalog_incomplete(
+    struct catalog *c, bool *ret, uint64_t *ret_offset, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	struct err ignored = ERR_INIT; /* then it is not known where */
+	const char *s = NULL;
+	bool found = false;
+	int rc = catalog_meta(c, "incomplete", &text, &found, e);
+
+	*ret_offset = 0;
+	if (rc == 0 && found) {
+		s = buf_cstr(&text, e);
+		rc = s == NULL ? e->code : 0;
+	}
+	if (s != NULL)
+		(void)text_parse_u64(s, 0, INT64_MAX, ret_offset, &ignored);
+	buf_release(&text);
+	if (rc == 0)
+		*ret = found;
 	return rc;
 }
 

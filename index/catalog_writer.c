@@ -38,6 +38,8 @@ struct catalog_writer {
 	char filename[BACKUP_ID_MAX + 1];
 	char shown[SHOWN];
 	bool tar;
+	bool incomplete;
+	uint64_t end; /* of what is listed, then */
 	struct catalog_build b;
 	sqlite3_stmt *inserts[INSERTS];
 	int64_t attrs; /* ids handed out */
@@ -353,6 +355,22 @@ static int check_whole(
 	return rc;
 }
 
+void catalog_writer_incomplete(struct catalog_writer *w, uint64_t offset)
+{
+	w->incomplete = true;
+	w->end = offset;
+}
+
+static int write_incomplete(struct catalog_writer *w, struct err *e)
+{
+	char sql[128];
+
+	(void)snprintf(sql, sizeof(sql),
+	    "insert into main.meta values ('incomplete', %" PRIu64 ")",
+	    w->end < INT64_MAX ? w->end : (uint64_t)INT64_MAX);
+	return catalog_build_exec(&w->b, sql, e);
+}
+
 int catalog_writer_finish(struct catalog_writer *w, int64_t next_id,
     uint64_t next_pos, const struct ingest_opts *opts, struct task *task,
     struct ingest_result *ret, struct err *e)
@@ -371,6 +389,8 @@ int catalog_writer_finish(struct catalog_writer *w, int64_t next_id,
 		rc = check_whole(w, next_pos, e);
 	if (rc == 0)
 		rc = catalog_build_meta(&w->b, next_id, next_pos, e);
+	if (rc == 0 && w->incomplete)
+		rc = write_incomplete(w, e);
 	if (rc == 0)
 		rc = catalog_build_end(&w->b, e);
 	if (rc < 0)

@@ -55,6 +55,10 @@ int catalog_writer_mount(struct catalog_writer *w, int64_t id,
 int catalog_writer_run(struct catalog_writer *w, uint64_t pos, uint64_t length,
     uint64_t start, struct err *e);
 
+/* Nothing behind this offset of the archive could be listed (meta
+ * `incomplete`). */
+void catalog_writer_incomplete(struct catalog_writer *w, uint64_t offset);
+
 /*
  * Sort, write, store.  next_id and next_pos become meta.  Of opts chunk_size is
  * not looked at.  Reports the phase "push NAME.catalog".  ERR_INVALID: there is

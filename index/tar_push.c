@@ -262,6 +262,7 @@ static void check_end(struct push *x)
 	    " ends at offset %" PRIu64 " without an end-of-archive "
 	    "marker; it may have been cut off",
 	    read_so_far(x));
+	catalog_writer_incomplete(x->writer, read_so_far(x));
 }
 
 /* That names are not ASCII is none: their bytes are taken. */
@@ -314,6 +315,8 @@ static int read_members(struct push *x, bool *ret_end, struct err *e)
 	    "of it is stored, but its catalog ends there",
 	    (uint64_t)archive_filter_bytes(x->a, 0),
 	    tar_reason(x->a, text, sizeof(text)));
+	catalog_writer_incomplete(
+	    x->writer, (uint64_t)archive_filter_bytes(x->a, 0));
 	return 0;
 }
 
@@ -432,6 +435,11 @@ static int on_row(void *ctx, const struct catalog_entry *row, uint64_t member,
 	return catalog_writer_add_member(x->writer, row, member, e);
 }
 
+static void on_gives_way(void *ctx, const char *path)
+{
+	warn_member(ctx, path, "a later member lies in it as in a directory");
+}
+
 static int store_catalog(
     struct push *x, uint64_t size, struct ingest_result *ret, struct err *e)
 {
@@ -483,7 +491,9 @@ static int push(struct push *x, struct tar_push_result *result, struct err *e)
 static int prepare(struct push *x, struct session *s, const char *archive,
     const struct ingest_source *src, struct err *e)
 {
-	const struct tar_rows_sink sink = { .row = on_row, .ctx = x };
+	const struct tar_rows_sink sink = {
+		.row = on_row, .gives_way = on_gives_way, .ctx = x
+	};
 	char *filename = NULL;
 	int rc = ingest_reader_init(&x->reader, src, e);
 

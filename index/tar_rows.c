@@ -204,9 +204,24 @@ static int name_add(struct tar_rows *r, struct name *name,
 	return spill_append(&r->names, name, sizeof(*name), NULL, e);
 }
 
-/* The id of a directory that something lies in. */
-static int enter(struct tar_rows *r, int64_t parent, struct catalog_bytes text,
-    uint64_t member, int64_t *ret, struct err *e)
+static int tell_gives_way(
+    struct tar_rows *r, struct catalog_bytes path, struct err *e)
+{
+	const char *s = NULL;
+	int rc = 0;
+
+	buf_reset(&r->key);
+	rc = buf_append(&r->key, path.p, path.n, e);
+	s = rc == 0 ? buf_cstr(&r->key, e) : NULL;
+	if (s == NULL)
+		return e->code;
+	r->sink.gives_way(r->sink.ctx, s);
+	return 0;
+}
+
+/* The id of a directory that something lies in; text is the end of path. */
+static int enter(struct tar_rows *r, int64_t parent, struct catalog_bytes path,
+    struct catalog_bytes text, uint64_t member, int64_t *ret, struct err *e)
 {
 	struct name name;
 	uint32_t nr = 0;
@@ -220,6 +235,8 @@ static int enter(struct tar_rows *r, int64_t parent, struct catalog_bytes text,
 		return 0;
 	}
 	if (found)
+		rc = tell_gives_way(r, path, e);
+	if (rc == 0 && found)
 		rc = give(r, &name, true, e);
 	name.directory = true;
 	name.implied = true;
@@ -253,8 +270,9 @@ static int enter_all(struct tar_rows *r, struct catalog_bytes dir,
 		const uint8_t *slash = memchr(dir.p + at, '/', dir.n - at);
 		size_t end = slash != NULL ? (size_t)(slash - dir.p) : dir.n;
 		struct catalog_bytes text = { dir.p + at, end - at };
+		struct catalog_bytes path = { dir.p, end };
 
-		rc = enter(r, id, text, member, &id, e);
+		rc = enter(r, id, path, text, member, &id, e);
 		at = end + 1;
 	}
 	if (rc < 0)
@@ -464,7 +482,7 @@ int tar_rows_new(
 	if (rc == 0)
 		rc = spill_open(&r->rest, e);
 	if (rc == 0)
-		rc = enter(r, 0, root, 0, &id, e);
+		rc = enter(r, 0, root, root, 0, &id, e);
 	if (rc < 0) {
 		tar_rows_free(r);
 		return rc;

@@ -44,6 +44,8 @@ enum tar_rows_put {
 struct tar_rows_sink {
 	int (*row)(void *ctx, const struct catalog_entry *row, uint64_t member,
 	    bool replaced, struct err *e);
+	/* What was no directory gives way, since a member lies in it. */
+	void (*gives_way)(void *ctx, const char *path);
 	void *ctx;
 };
 

@@ -281,6 +281,11 @@ static int import(struct import *x, struct err *e)
 	return rc;
 }
 
+static void on_gives_way(void *ctx, const char *path)
+{
+	leave_out(ctx, path, "a later member lies in it as in a directory");
+}
+
 static int on_row(void *ctx, const struct catalog_entry *row, uint64_t member,
     bool replaced, struct err *e)
 {
@@ -298,7 +303,9 @@ static int on_row(void *ctx, const struct catalog_entry *row, uint64_t member,
 static int prepare(struct import *x, struct session *s, const char *archive,
     const struct ingest_source *src, struct err *e)
 {
-	const struct tar_rows_sink sink = { .row = on_row, .ctx = x };
+	const struct tar_rows_sink sink = {
+		.row = on_row, .gives_way = on_gives_way, .ctx = x
+	};
 	int rc = tree_writer_new(
 	    s, archive, &x->opts->ingest, x->task, &x->writer, e);
 

@@ -157,6 +157,16 @@ static bool is_stored(const struct tree_slot *s)
 	    (s->f.state & CATALOG_STATE_UNREADABLE) == 0;
 }
 
+/* A later name was read by a worker before this one came to its turn: that is
+ * no content that is like another's. */
+static bool is_known(
+    const struct tree_slot *s, const struct walk_link_content *known)
+{
+	return is_stored(s) && s->f.state == 0 && s->f.size == known->size &&
+	    s->f.stored == known->stored &&
+	    digest_equal(&s->f.sha256, &known->sha256);
+}
+
 /* One name of several of an inode. */
 static int retire_link(
     struct tree_push *t, struct tree_slot *s, int64_t *ret_link, struct err *e)
@@ -167,7 +177,8 @@ static int retire_link(
 
 	if (rc < 0)
 		return rc;
-	if (s->content == TREE_CONTENT_OWNER && known != NULL) {
+	if (known != NULL &&
+	    (s->content == TREE_CONTENT_OWNER || is_known(s, known))) {
 		s->pos = known->pos;
 		f->sha256 = known->sha256;
 		f->size = known->size;

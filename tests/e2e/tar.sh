@@ -118,11 +118,16 @@ host/ends/2001-01-01T00:00:40Z
 ! cairn: warning: 'short.tar': member './d/hole' is not whole: Truncated tar archive
 ! cairn: warning: 'short.tar' can not be read as a tar behind offset 5000: Truncated tar archive; all of it is stored, but its catalog ends there
 END
-check 0 cairn ls host/ends/latest root.tar d <<'END'
+check 3 cairn ls host/ends/latest root.tar d <<'END'
 empty
 é
 fifo
 hole
+! cairn: warning: 'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed
+END
+check 3 cairn find host/ends/latest hole <<'END'
+root.tar:d/hole
+! cairn: warning: 'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed
 END
 python3 -c '
 import sys

@@ -96,6 +96,8 @@ static void the_last_member_of_a_name_wins(void **state)
 static void directories_stay(void **state)
 {
 	struct tarfix *t = *state;
+	uint64_t end = 0;
+	bool incomplete = true;
 
 	tarfix_file(t, "a", "file");
 	tarfix_file(t, "a/b", "in it");
@@ -110,6 +112,14 @@ static void directories_stay(void **state)
 			     "'source': member 'd' is not listed: a directory "
 			     "had its name before"),
 	    3);
+	assert_int_equal(
+	    restorefix_said(t->x->f,
+		"'source': member 'a' is not listed: a later member lies in "
+		"it as in a directory"),
+	    1);
+	assert_ok(catalog_incomplete(t->x->c, &incomplete, &end, &t->x->f->e),
+	    &t->x->f->e);
+	assert_false(incomplete);
 	tarfix_assert_dump(t,
 	    " dir\n"
 	    "a dir\n"

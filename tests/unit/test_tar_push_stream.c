@@ -82,6 +82,8 @@ static void says_where_a_tar_was_cut_off(void **state)
 		struct tarfix *t = NULL;
 		void *one = NULL;
 		uint8_t content[600];
+		uint64_t end = 0;
+		bool incomplete = false;
 
 		assert_int_equal(tarfix_setup(&one), 0);
 		t = one;
@@ -94,6 +96,14 @@ static void says_where_a_tar_was_cut_off(void **state)
 		assert_true(restorefix_said(t->x->f, cuts[i].said) > 0);
 		tarfix_assert_dump(t, cuts[i].dump);
 		tarfix_assert_stream(t);
+		/* Later it is still known. */
+		assert_ok(
+		    catalog_incomplete(t->x->c, &incomplete, &end, &t->x->f->e),
+		    &t->x->f->e);
+		assert_true(incomplete);
+		assert_in_range(end,
+		    cuts[i].at / TARFIX_BLOCK * TARFIX_BLOCK - TARFIX_BLOCK,
+		    cuts[i].at);
 		assert_int_equal(tarfix_teardown(&one), 0);
 	}
 	(void)state;

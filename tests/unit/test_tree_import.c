@@ -174,13 +174,22 @@ static void later_members_replace_earlier_ones(void **state)
 	tarfix_file(t, "f", "third!!");
 	tarfix_member(t, '5', "d", NULL, NULL, 0);
 	tarfix_file(t, "../out", "");
+	tarfix_member(t, '2', "a", "d", NULL, 0);
+	tarfix_file(t, "a/b", "");
 	tarfix_end(t);
 	assert_ok(tarfix_import(t, false), &t->x->f->e);
 	assert_false(t->imported.whole);
-	assert_int_equal(t->imported.left_out, 1);
-	assert_int_equal(t->imported.members, 7);
+	assert_int_equal(t->imported.left_out, 2);
+	assert_int_equal(t->imported.members, 9);
+	assert_int_equal(
+	    restorefix_said(t->x->f,
+		"member 'a' is left out: a later member lies in it as in a "
+		"directory"),
+	    1);
 	tarfix_assert_dump(t,
 	    " dir\n"
+	    "a dir\n"
+	    "a/b file 640 size=0\n"
 	    "d dir 640\n"
 	    "d/l file 640 size=6 link=d/l\n"
 	    "d/x file 640 size=1\n"
