@@ -3,8 +3,9 @@
  * bench_run COMMAND [ARGUMENT...]: run it and print one line:
  *     WALL-SECONDS CPU-SECONDS PEAK-ANONYMOUS-KIB
  *
- * The peak is the largest RssAnon of /proc/PID/status, looked at every 5 ms:
- * what the program took for itself, without files that happen to be mapped.
+ * The peak is the largest RssAnon of /proc/PID/status, of the program and its
+ * children together, looked at every 5 ms: what they took for themselves,
+ * without files that happen to be mapped.
  * Exits as the command does.
  */
 #include <inttypes.h>
@@ -27,11 +28,13 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+/* Of pid and all that it started, as far as they can be seen. */
 static uint64_t anonymous_kib(pid_t pid)
 {
 	char path[64];
 	char line[256];
 	uint64_t kib = 0;
+	int child = 0;
 	FILE *f = NULL;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
@@ -41,6 +44,14 @@ static uint64_t anonymous_kib(pid_t pid)
 	while (fgets(line, sizeof(line), f) != NULL)
 		if (strncmp(line, "RssAnon:", 8) == 0)
 			kib = strtoull(line + 8, NULL, 10);
+	(void)fclose(f);
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children",
+	    (int)pid, (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return kib;
+	while (fscanf(f, "%d", &child) == 1)
+		kib += anonymous_kib(child);
 	(void)fclose(f);
 	return kib;
 }

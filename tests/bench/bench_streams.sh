@@ -7,32 +7,13 @@
 # Prints medians, ratios of one run, and the largest anonymous memory. Needs
 # restic. BUILD names the build directory,
 # SCRATCH where stores go (twice the image's size).
-set -euo pipefail
-export LC_ALL=C RESTIC_PASSWORD=bench
-here=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-$here/build/release}
+. "$(dirname "$0")/lib.sh"
 image=${1:?usage: bench_streams.sh IMAGE [ROUNDS]}
 rounds=${2:-5}
-scratch=$(mktemp -d "${SCRATCH:-${TMPDIR:-/var/tmp}}/cairn-bench.XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
-cairn=$build/cairn
-run=$build/bench_run
 
 printf 'command: tests/bench/bench_streams.sh %s %s\n' "$(basename "$image")" "$rounds"
 printf 'image: %s bytes, %s allocated; %s cores; restic %s\n' "$(stat -c %s "$image")" \
     "$(($(stat -c %b "$image") * 512))" "$(nproc)" "$(restic version | awk '{print $2}')"
-
-# measure NAME COMMAND...: a line "seconds cpu kib" into NAME.log
-measure() {
-	local name=$1
-	shift
-	"$run" "$@" >/dev/null 2>"$scratch/err" || { cat "$scratch/err" >&2; exit 1; }
-	tail -n 1 "$scratch/err" >>"$scratch/$name.log"
-}
-median() { sort -n "$scratch/$1.log" | awk '{a[NR]=$1} END {print a[int((NR+1)/2)]}'; }
-peak() { awk '$3 > m {m = $3} END {printf "%.0f", m / 1024}' "$scratch/$1.log"; }
-ratio() { awk -v a="$(median "$1")" -v b="$(median "$2")" 'BEGIN {printf "%.2f", a / b}'; }
-spread() { sort -n "$scratch/$1.log" | awk 'NR==1 {a=$1} {b=$1} END {printf "%s..%s", a, b}'; }
 
 cat "$image" >/dev/null
 for ((i = 1; i <= rounds; i++)); do
@@ -54,10 +35,7 @@ for ((i = 1; i <= rounds; i++)); do
 	measure restic-dump restic -q --no-cache -r "$scratch/restic" dump latest "$(realpath "$image")"
 done
 
-printf '%-16s %10s %18s %12s\n' what 'median s' 'least..most s' 'anonymous'
-for name in ceiling ceiling-data push restore cat gc restic-backup restic-restore restic-dump; do
-	printf '%-16s %10s %18s %8s MiB\n' "$name" "$(median $name)" "$(spread $name)" "$(peak $name)"
-done
+table ceiling ceiling-data push restore cat gc restic-backup restic-restore restic-dump
 printf 'push speed against ceiling: %s (want at least 0.70)\n' "$(ratio ceiling push)"
 printf 'push speed against ceiling without zeros: %s\n' "$(ratio ceiling-data push)"
 printf 'push time against restic backup: %s\n' "$(ratio push restic-backup)"

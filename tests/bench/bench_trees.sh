@@ -6,41 +6,15 @@
 # Prints medians, ratios of one run, what the stores take, and the largest
 # anonymous memory.  Needs restic and borg.  BUILD names the build directory,
 # SCRATCH where stores go (three times the tree's size).
-set -euo pipefail
-export LC_ALL=C.UTF-8 RESTIC_PASSWORD=bench
-export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
-here=$(cd "$(dirname "$0")/../.." && pwd)
-build=${BUILD:-$here/build/release}
+. "$(dirname "$0")/lib.sh"
 dir=${1:?usage: bench_trees.sh DIR [ROUNDS]}
 rounds=${2:-3}
-scratch=$(mktemp -d "${SCRATCH:-${TMPDIR:-/var/tmp}}/cairn-bench.XXXXXX")
-export BORG_BASE_DIR=$scratch/borg-home
-trap 'rm -rf "$scratch"' EXIT
-cairn=$build/cairn
-run=$build/bench_run
 
 printf 'command: tests/bench/bench_trees.sh %s %s\n' "$(basename "$dir")" "$rounds"
 printf 'tree: %s files, %s bytes; %s cores; restic %s, borg %s\n' \
 	"$(find "$dir" -type f | wc -l)" \
 	"$(find "$dir" -type f -printf '%s\n' | awk '{s += $1} END {printf "%.0f", s}')" \
 	"$(nproc)" "$(restic version | awk '{print $2}')" "$(borg --version | awk '{print $2}')"
-
-# measure NAME COMMAND...: a line "seconds cpu kib" into NAME.log
-measure() {
-	local name=$1
-	shift
-	"$run" "$@" >/dev/null 2>"$scratch/err" || {
-		cat "$scratch/err" >&2
-		exit 1
-	}
-	tail -n 1 "$scratch/err" >>"$scratch/$name.log"
-}
-median() { sort -n "$scratch/$1.log" | awk '{a[NR]=$1} END {print a[int((NR+1)/2)]}'; }
-peak() { awk '$3 > m {m = $3} END {printf "%.0f", m / 1024}' "$scratch/$1.log"; }
-spread() { sort -n "$scratch/$1.log" | awk 'NR==1 {a=$1} {b=$1} END {printf "%s..%s", a, b}'; }
-ratio() { awk -v a="$(median "$1")" -v b="$(median "$2")" 'BEGIN {printf "%.2f", a / b}'; }
-share() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
-stored() { find "$1" -type f -printf '%s\n' | awk '{s += $1} END {printf "%.0f", s}'; }
 
 find "$dir" -type f -print0 | xargs -0 cat >/dev/null
 for ((i = 1; i <= rounds; i++)); do
@@ -61,10 +35,7 @@ for ((i = 1; i <= rounds; i++)); do
 	rm -rf "$scratch/out"
 done
 
-printf '%-16s %10s %18s %12s\n' what 'median s' 'least..most s' 'anonymous'
-for name in push restore restic-backup restic-restore borg-create borg-extract; do
-	printf '%-16s %10s %18s %8s MiB\n' "$name" "$(median $name)" "$(spread $name)" "$(peak $name)"
-done
+table push restore restic-backup restic-restore borg-create borg-extract
 cairn_bytes=$(stored "$scratch/store")
 restic_bytes=$(stored "$scratch/restic")
 borg_bytes=$(stored "$scratch/borg")
