@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,6 +47,8 @@ struct export
 	struct archive *a;
 	struct tree_export_entry entry;
 	uint64_t written; /* of the file that is being written */
+	uint64_t bytes;   /* of contents */
+	char phase[BACKUP_ID_MAX + 16];
 	struct spill firsts;
 	struct spill paths;
 	struct hashidx index;
@@ -215,6 +218,16 @@ static int on_checked(void *ctx, const void *p, size_t n, struct err *e)
 	return task_check(x->task, e);
 }
 
+/* Of a huge hole, too, all bytes pass. */
+static void report(struct export *x)
+{
+	const struct task_progress p = {
+		.phase = x->phase, .unit = TASK_UNIT_BYTES, .done = x->bytes
+	};
+
+	task_progress(x->task, &p);
+}
+
 static int on_content(void *ctx, const void *p, size_t n, struct err *e)
 {
 	struct export *x = ctx;
@@ -228,6 +241,8 @@ static int on_content(void *ctx, const void *p, size_t n, struct err *e)
 		return rc;
 	}
 	x->written += n;
+	x->bytes += n;
+	report(x);
 	return 0;
 }
 
@@ -459,7 +474,11 @@ static int prepare(struct export *x, struct archive *content, struct err *e)
 	struct statx st;
 	int rc = 0;
 
+	const char *file = archive_filename(content);
+
 	x->firsts = x->paths = none;
+	(void)snprintf(x->phase, sizeof(x->phase), "export %.*s",
+	    (int)(strrchr(file, '.') - file), file);
 	rc = file_stat_fd(x->fd, &st, x->opts->shown, e);
 	if (rc == 0)
 		rc = archive_reader_new(content, CACHE, &x->reader, e);

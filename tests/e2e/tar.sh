@@ -192,7 +192,11 @@ host/tree/2001-01-01T00:00:46Z
   root.tree.catalog: 32 KiB in 1 chunk
   new: 2 of 2 chunks, 32 KiB
 END
-gzip -c sent >sent.gz
+# As on a tape, zeros follow.
+{
+	gzip -c sent
+	head -c 5000 /dev/zero
+} >sent.gz
 in=sent.gz ok push 47 host/tree root.tree=-
 in=
 ok cairn restore host/tree/latest root.tree back

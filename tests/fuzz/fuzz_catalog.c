@@ -217,13 +217,20 @@ static void walk(struct catalog *c)
 {
 	const struct catalog_bytes none = { .p = NULL, .n = 0 };
 	struct task task = TASK_SILENT;
-	const struct catalog_walk w = {
-		.fn = on_entry, .ctx = c, .task = &task
-	};
+	struct catalog_gaps gaps = { .places = 0 };
+	struct catalog_walk w = { .fn = on_entry, .ctx = c, .task = &task };
 	struct catalog_entry root;
 	struct err e = ERR_INIT;
 	int rc = catalog_root(c, &root, &e);
 
+	if (rc == 0)
+		rc = catalog_walk(c, &root, none, &w, &e);
+	if (rc < 0)
+		check_failure(rc, &e);
+	/* The same, and on behind what is wrong. */
+	e = (struct err)ERR_INIT;
+	w.gaps = &gaps;
+	rc = catalog_root(c, &root, &e);
 	if (rc == 0)
 		rc = catalog_walk(c, &root, none, &w, &e);
 	if (rc < 0)

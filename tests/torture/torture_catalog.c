@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/support/catalogfix.h"
+#include "tests/support/catalogmem.h"
 #include "tests/support/failmalloc.h"
 
 #define BASE "root.tree.catalog.fidx"
@@ -175,6 +176,69 @@ static int read_one(struct catalogfix *x)
 	return rc;
 }
 
+/* A database of which a page is away. */
+struct hurt {
+	const char *p;
+	size_t page; /* from 0 */
+};
+
+static int hurt_pread(void *ctx, void *p, size_t n, uint64_t at, struct err *e)
+{
+	const struct hurt *h = ctx;
+
+	if (at / CATALOG_PAGE_SIZE == h->page)
+		return err_set(e, ERR_CORRUPT, "it is away");
+	memcpy(p, h->p + at, n);
+	return 0;
+}
+
+/* The last leaf that has rows. */
+static size_t find_leaf(const struct catalogfix *x)
+{
+	size_t found = 0;
+
+	for (size_t i = 1; i < x->bytes_n / CATALOG_PAGE_SIZE; i++) {
+		const char *page = x->bytes + i * CATALOG_PAGE_SIZE;
+
+		if (page[0] == 10 &&
+		    memmem(page, CATALOG_PAGE_SIZE, "name-", 5) != NULL)
+			found = i;
+	}
+	assert_true(found > 0);
+	return found;
+}
+
+static int salvage_one(struct catalogfix *x)
+{
+	struct task silent = TASK_SILENT;
+	struct catalog_gaps gaps = { .places = 0 };
+	struct hurt hurt = { .p = x->bytes, .page = find_leaf(x) };
+	unsigned n = 0;
+	const struct catalog_walk w = {
+		.fn = count, .ctx = &n, .task = &silent, .gaps = &gaps
+	};
+	struct catalog_part part = catalogmem_part(x->bytes, x->bytes_n, "it");
+	struct catalog_entry root;
+	struct err *e = &x->f->e;
+	int rc = 0;
+
+	*e = (struct err)ERR_INIT;
+	part.source.pread = hurt_pread;
+	part.source.ctx = &hurt;
+	rc = catalog_open_parts(&part, NULL, "", &x->c, e);
+	if (rc == 0)
+		rc = catalog_root(x->c, &root, e);
+	if (rc == 0)
+		rc = catalog_walk(x->c, &root, catalogfix_bytes(""), &w, e);
+	if (rc == 0) {
+		assert_true(gaps.places > 0);
+		assert_in_range(n, ROWS / 4, ROWS - 1);
+	}
+	catalog_close(x->c);
+	x->c = NULL;
+	return rc;
+}
+
 typedef int scene(struct catalogfix *x);
 
 static void before(struct catalogfix *x, scene *run)
@@ -325,6 +389,17 @@ static void writes_though_memory_is_out(void **state)
 	every_allocation_fails(*state, write_one);
 }
 
+static void salvages_though_memory_is_out(void **state)
+{
+	struct catalogfix *x = *state;
+
+	make_pair(x);
+	catalogfix_extract(x, BASE, "hurt");
+	x->bytes = tmpdir_get(x->f->dir.fd, "hurt", &x->bytes_n);
+	assert_non_null(x->bytes);
+	every_allocation_fails(x, salvage_one);
+}
+
 static void reads_though_calls_fail(void **state)
 {
 	make_pair(*state);
@@ -343,6 +418,7 @@ int main(void)
 		CATALOGFIX_TEST(writes_though_memory_is_out),
 		CATALOGFIX_TEST(writes_though_calls_fail),
 		CATALOGFIX_TEST(reads_though_memory_is_out),
+		CATALOGFIX_TEST(salvages_though_memory_is_out),
 		CATALOGFIX_TEST(reads_though_calls_fail),
 	};
 
