@@ -14,6 +14,7 @@
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
 #include "datastore/prune.h"
+#include "gc/history_record.h"
 
 int cmd_garbage_count(struct app *app, struct datastore *ds,
     const struct backup_snapshot *gone, size_t n, struct wouldfree *ret,
@@ -70,6 +71,7 @@ struct pruning {
 	bool figures;  /* dry run: all was looked at */
 	bool failed;   /* and told */
 	bool damaged;  /* something could not be listed, and was told */
+	struct history_record record;
 };
 
 /* --keep-... of the command line stand for all of the config file's. */
@@ -282,6 +284,24 @@ static void tell_failure(void *ctx, const struct err *why)
 		p->failed = true;
 }
 
+static void record_removing(void *ctx, const struct backup_snapshot *s)
+{
+	struct pruning *p = ctx;
+	char name[BACKUP_PATH_SIZE];
+
+	backup_snapshot_text(s, name);
+	history_record_snapshot(&p->record, name);
+}
+
+static void record_kept(void *ctx, const struct backup_snapshot *s)
+{
+	struct pruning *p = ctx;
+	char name[BACKUP_PATH_SIZE];
+
+	backup_snapshot_text(s, name);
+	history_record_kept(&p->record, name);
+}
+
 /* What is about this group only keeps no other from being pruned. */
 static bool is_passed_over(int code)
 {
@@ -426,10 +446,36 @@ static int prepare(struct pruning *p, struct err *e)
 		.now = clock_now_s(),
 		.dry_run = dry_run,
 		.allow_empty = invocation_has(p->app->inv, "allow-empty"),
+		.removing = record_removing,
+		.kept = record_kept,
 		.failed = tell_failure,
 		.ctx = p,
 	};
 	return 0;
+}
+
+static void record_end(struct pruning *p, int rc, const struct err *e)
+{
+	const struct history_count counts[] = {
+		{ "snapshots", p->snapshots },
+		{ "removed", p->removed },
+		{ "busy", p->busy },
+		{ "damaged", p->hurt },
+	};
+	enum history_result result = HISTORY_DONE;
+
+	if (p->failed)
+		result = HISTORY_FAILED;
+	else if (p->busy > 0)
+		result = HISTORY_BUSY;
+	else if (p->damaged)
+		result = HISTORY_INCOMPLETE;
+	/* A name that was typed wrong is no run. */
+	if (rc == ERR_NOTFOUND)
+		return;
+	p->record.run.removed = p->removed;
+	history_record_end(&p->record, result, rc, rc < 0 ? e->msg : NULL,
+	    counts, sizeof(counts) / sizeof(counts[0]));
 }
 
 /* They are kept until somebody decides: what is whole in them may be needed. */
@@ -452,6 +498,8 @@ int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 		rc = backup_group_parse(&app->ns, inv->args[0], &g, e);
 	if (rc == 0)
 		rc = prepare(&p, e);
+	if (rc == 0 && !p.opts.dry_run)
+		history_record_init(&p.record, p.ds, &app->task, HISTORY_PRUNE);
 	if (rc == 0)
 		rc = run(&p, inv->args_n > 0 ? &g : NULL, e);
 	if (rc < 0 && p.ds != NULL && inv->args_n > 0)
@@ -460,6 +508,7 @@ int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 		meant_namespace(p.ds, &app->ns, e);
 	if (rc == 0 && p.hurt > 0)
 		tell_hurt(&p);
+	record_end(&p, rc, e);
 	free(p.gone);
 	js_free(p.array);
 	table_free(p.table);

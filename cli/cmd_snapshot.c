@@ -13,6 +13,7 @@
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
 #include "datastore/snapshot.h"
+#include "gc/history_record.h"
 
 typedef int (*snapshot_fn)(struct datastore *ds,
     const struct backup_snapshot *s, struct task *task, struct err *e);
@@ -73,13 +74,34 @@ static int done(struct app *app, struct js *array, const char *what,
 	return output_text(e, "%s %s\n", what, name);
 }
 
+/* One snapshot; record: of a forget, or NULL. */
+static int do_one(struct datastore *ds, struct app *app, snapshot_fn fn,
+    const struct backup_snapshot *id, struct history_record *record,
+    struct err *e)
+{
+	char name[BACKUP_PATH_SIZE];
+	int rc = 0;
+
+	if (record == NULL)
+		return fn(ds, id, &app->task, e);
+	backup_snapshot_text(id, name);
+	history_record_snapshot(record, name);
+	rc = fn(ds, id, &app->task, e);
+	if (rc < 0)
+		history_record_kept(record, name);
+	else
+		record->run.removed++;
+	return rc;
+}
+
 /*
  * Several snapshots: one that fails does not keep the others from being
  * done; each failure is told, the first decides the exit code.
  */
-static int each(
-    struct app *app, snapshot_fn fn, const char *what, struct err *e)
+static int each(struct app *app, snapshot_fn fn, const char *what,
+    struct history_record *record, struct err *e)
 {
+	struct err failed = ERR_INIT;
 	struct backup_snapshot *ids = NULL;
 	struct datastore *ds = NULL;
 	struct js *array = NULL;
@@ -91,10 +113,12 @@ static int each(
 		rc = find_all(ds, app, &ids, &n, e);
 	if (rc < 0)
 		goto out;
+	if (record != NULL)
+		history_record_init(record, ds, &app->task, HISTORY_FORGET);
 	array = js_array();
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct err why = ERR_INIT;
-		int one = fn(ds, &ids[i], &app->task, &why);
+		int one = do_one(ds, app, fn, &ids[i], record, &why);
 
 		if (one == 0) {
 			rc = done(app, array, what, &ids[i], e);
@@ -102,8 +126,10 @@ static int each(
 		}
 		hint_no_space(app, &why);
 		one = app_fail(app, &why);
-		if (first == EXIT_DONE)
+		if (first == EXIT_DONE) {
 			first = one;
+			failed = why;
+		}
 		if (app->task.stop != 0)
 			break;
 	}
@@ -112,6 +138,10 @@ static int each(
 		rc = output_json(array, e);
 		array = NULL;
 	}
+	if (record != NULL)
+		history_record_end(record, HISTORY_DONE,
+		    rc < 0 ? rc : failed.code,
+		    failed.code < 0 ? failed.msg : NULL, NULL, 0);
 out:
 	js_free(array);
 	free(ids);
@@ -196,9 +226,11 @@ static int forget_dry(struct app *app, struct err *e)
 
 int cmd_forget(struct app *app, const struct invocation *inv, struct err *e)
 {
+	struct history_record record = HISTORY_RECORD_INIT;
+
 	if (invocation_has(inv, "dry-run"))
 		return forget_dry(app, e);
-	return each(app, snapshot_forget, "forgot", e);
+	return each(app, snapshot_forget, "forgot", &record, e);
 }
 
 static int protect(struct datastore *ds, const struct backup_snapshot *s,
@@ -218,13 +250,13 @@ static int unprotect(struct datastore *ds, const struct backup_snapshot *s,
 int cmd_protect(struct app *app, const struct invocation *inv, struct err *e)
 {
 	(void)inv;
-	return each(app, protect, "protected", e);
+	return each(app, protect, "protected", NULL, e);
 }
 
 int cmd_unprotect(struct app *app, const struct invocation *inv, struct err *e)
 {
 	(void)inv;
-	return each(app, unprotect, "unprotected", e);
+	return each(app, unprotect, "unprotected", NULL, e);
 }
 
 /* Line by line: a note has lines, but none that drives the terminal. */

@@ -12,6 +12,7 @@
 #include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
+#include "gc/history_record.h"
 #include "index/verify.h"
 
 /* What is to be verified, and what could not be listed. */
@@ -301,6 +302,23 @@ static int open_datastore(
 	return app_open_datastore(app, DATASTORE_READ, ret, e);
 }
 
+static void record_end(struct history_record *record,
+    const struct verify_result *r, bool damage, int rc, const struct err *e)
+{
+	const struct history_count counts[] = {
+		{ "snapshots", r->snapshots },
+		{ "chunks", r->chunks },
+		{ "bytes", r->bytes },
+		{ "missing-chunks", r->missing_chunks },
+		{ "bad-chunks", r->bad_chunks },
+		{ "unreadable-chunks", r->unreadable_chunks },
+		{ "hurt", r->hurt_n },
+	};
+
+	history_record_end(record, damage ? HISTORY_DAMAGE : HISTORY_DONE, rc,
+	    rc < 0 ? e->msg : NULL, counts, sizeof(counts) / sizeof(counts[0]));
+}
+
 int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct verify_result result = { .hurt = NULL };
@@ -308,11 +326,15 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 		.task = &app->task,
 		.verbose = invocation_has(inv, "verbose"),
 	};
+	struct history_record record = HISTORY_RECORD_INIT;
 	bool damage = false;
 	int rc = open_datastore(app, &s.ds, e);
 
 	if (rc == 0)
 		rc = find_scope(app, &s, e);
+	/* A store that is open for reading only takes no record. */
+	if (rc == 0 && s.ds->access != DATASTORE_READ)
+		history_record_begin(&record, s.ds, &app->task, HISTORY_VERIFY);
 	if (rc == 0)
 		rc = verify_run(s.ds, s.items, s.n, &app->task, &result, e);
 	if (rc == 0 && app->json) {
@@ -321,6 +343,7 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 		rc = print_text(&s, &result, e);
 	}
 	damage = result.hurt_n > 0 || s.obstacles > 0;
+	record_end(&record, &result, damage, rc, e);
 	verify_result_release(&result);
 	free(s.items);
 	datastore_close(s.ds);

@@ -138,6 +138,15 @@ static const struct command_option gc_options[] = {
 	    "chunks are missing" },
 };
 
+static const struct command_option history_options[] = {
+	{ "kind", 0, "gc|forget|prune|verify", false, "only runs of this" },
+	{ "since", 0, "TIME|DURATION", false,
+	    "only those begun then or later, or at most so long ago" },
+	{ "limit", 0, "N", false, "the newest N (default 50)" },
+	{ "digests", 0, NULL, false,
+	    "each file that RUN, a garbage collection, removed" },
+};
+
 #define OPTIONS(o) (o), sizeof(o) / sizeof((o)[0])
 #define NO_OPTIONS protect_none, 0
 
@@ -275,6 +284,11 @@ const struct command commands[] = {
 	    "'cairn gc status' tells of\nthe last run and of one that is "
 	    "running.",
 	    OPTIONS(gc_options), 0, 1, cmd_gc, false },
+	{ "history", "[RUN]", "what ran: gc, forget, prune and verify",
+	    "The newest first. With RUN, a number of that list: all that is "
+	    "known of it.\nWhat a garbage collection removed, digest by digest, "
+	    "is kept for 90 days.",
+	    OPTIONS(history_options), 0, 1, cmd_history, false },
 	{ "verify", "[GROUP|SNAPSHOT]", "read and check everything again",
 	    "Without an argument: the whole datastore (with --ns: that "
 	    "namespace). Chunks\nthat are proven bad are renamed to .bad; the "

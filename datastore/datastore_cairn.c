@@ -14,6 +14,7 @@
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 #include "datastore/base/uuid.h"
+#include "datastore/gcrunning.h"
 #include "datastore/newfile.h"
 
 #define FORMAT_MAX_FILE 65536U
@@ -235,13 +236,16 @@ static int ensure_running(int cairn_fd, const char *shown,
     const struct file_owner *owner, struct err *e)
 {
 	struct statx st = { .stx_mask = 0 };
+	char blank[GCRUNNING_BYTES + 1];
 	bool found = false;
-	int rc =
-	    file_stat_at(cairn_fd, LOCKS_GC_RUNNING, &st, &found, shown, e);
+	int rc = file_stat_at(cairn_fd, GCRUNNING_NAME, &st, &found, shown, e);
 
 	if (rc < 0 || found)
 		return rc;
-	rc = newfile_make(cairn_fd, LOCKS_GC_RUNNING, "", owner, shown, e);
+	/* It has its size from the beginning: a full disk can still take what
+	 * is written over it. */
+	gcrunning_blank(blank);
+	rc = newfile_make(cairn_fd, GCRUNNING_NAME, blank, owner, shown, e);
 	return rc == ERR_EXISTS ? err_forget(e) : rc;
 }
 
@@ -284,7 +288,7 @@ int datastore_cairn_make(int root_fd, const char *path,
 	rc = ensure_dir(fd, SESSIONS_NAME, shown.text, owner, e);
 	if (rc < 0)
 		goto out;
-	(void)datastore_join(path, CAIRN_NAME "/" LOCKS_GC_RUNNING, &shown);
+	(void)datastore_join(path, CAIRN_NAME "/" GCRUNNING_NAME, &shown);
 	rc = ensure_running(fd, shown.text, owner, e);
 	/* Last: where it is, everything is. */
 	if (rc == 0)

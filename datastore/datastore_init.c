@@ -20,6 +20,7 @@
 
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "datastore/gcrunning.h"
 #include "datastore/newfile.h"
 #include "datastore/probe.h"
 
@@ -123,7 +124,7 @@ static bool begins_with(const char *s, const char *stem)
 static bool is_tmp(const char *name)
 {
 	return begins_with(name, FORMAT_NAME NEWFILE_TMP_INFIX) ||
-	    begins_with(name, LOCKS_GC_RUNNING NEWFILE_TMP_INFIX);
+	    begins_with(name, GCRUNNING_NAME NEWFILE_TMP_INFIX);
 }
 
 static int not_interrupted(
@@ -143,7 +144,7 @@ static int check_cairn_name(void *ctx, const char *name, struct err *e)
 	const struct making *m = ctx;
 
 	if (strcmp(name, FORMAT_NAME) == 0 ||
-	    strcmp(name, LOCKS_GC_RUNNING) == 0 ||
+	    strcmp(name, GCRUNNING_NAME) == 0 ||
 	    strcmp(name, SESSIONS_NAME) == 0 || is_tmp(name))
 		return 0;
 	return not_interrupted(m, name, e);
@@ -458,7 +459,7 @@ static void remove_made(struct making *m)
 	if (m->made_cairn) {
 		(void)sysio_unlinkat(m->root_fd, CAIRN_NAME "/" FORMAT_NAME, 0);
 		(void)sysio_unlinkat(
-		    m->root_fd, CAIRN_NAME "/" LOCKS_GC_RUNNING, 0);
+		    m->root_fd, CAIRN_NAME "/" GCRUNNING_NAME, 0);
 		(void)sysio_unlinkat(
 		    m->root_fd, CAIRN_NAME "/" SESSIONS_NAME, AT_REMOVEDIR);
 		(void)sysio_unlinkat(m->root_fd, CAIRN_NAME, AT_REMOVEDIR);

@@ -1,31 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "datastore/locks.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "datastore/base/clock.h"
-#include "datastore/base/file.h"
-#include "datastore/base/json.h"
-#include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
-#include "datastore/cairndir.h"
+#include "datastore/gcrunning.h"
 #include "datastore/registration.h"
 
-#define RUNNING_MAX 4096U
 #define HOLDER_SIZE 256
 #define HOST_FIELD 80
-#define TIME_FIELD 40
 #define MS_PER_S 1000U
-
-#define KEY_HOST "host"
-#define KEY_MACHINE "machine-id"
-#define KEY_PID "pid"
-#define KEY_START "start"
 
 static const char *byte_name(uint64_t byte)
 {
@@ -182,148 +168,22 @@ void locks_release(struct datastore *ds, uint64_t byte, enum lock_mode mode)
 	lockfile_unlock(ds->locks, byte, mode);
 }
 
-/* The JSON line of gc.running. */
-static int running_text(struct buf *out, struct err *e)
-{
-	struct err failure = ERR_INIT;
-	struct js *doc = js_object();
-	char host[REGISTRATION_HOST_SIZE];
-	char machine[DATASTORE_ID_SIZE];
-	char start[TEXT_TIME_SIZE];
-	int rc = 0;
-
-	registration_this_machine(host, machine);
-	js_set_str(doc, KEY_HOST, host, &failure);
-	js_set_str(doc, KEY_MACHINE, machine, &failure);
-	js_set_i64(doc, KEY_PID, getpid(), &failure);
-	js_set_str(doc, KEY_START, text_time(start, clock_now_s()), &failure);
-	rc = js_dump(doc, JS_COMPACT, out, &failure);
-	js_free(doc);
-	if (rc < 0) {
-		*e = failure;
-		return rc;
-	}
-	return buf_append(out, "\n", 1, e);
-}
-
-/* -1 without an error: there is no such file. */
-static int open_running(
-    const struct datastore *ds, int *ret_fd, const char *shown, struct err *e)
-{
-	bool found = false;
-	int dirfd = -1;
-	int fd = -1;
-	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
-
-	if (rc < 0)
-		return rc;
-	if (found) {
-		fd = sysio_openat(dirfd, LOCKS_GC_RUNNING,
-		    O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-		    0);
-		if (fd < 0 && errno != ENOENT)
-			rc = err_sys(e, "open '%s'", shown);
-	}
-	file_close(&dirfd);
-	if (rc == 0)
-		*ret_fd = fd;
-	return rc;
-}
-
-static const char *running_shown(
-    const struct datastore *ds, char out[CAIRNDIR_SHOWN])
-{
-	return datastore_shown(
-	    ds, CAIRNDIR "/" LOCKS_GC_RUNNING, out, CAIRNDIR_SHOWN);
-}
-
-/*
- * Written in place: nothing is created before the first unlink (I11).  The
- * old text goes first, so that a half-written one is no JSON and says
- * "unknown" instead of a mixture.
- */
-static int write_running(
-    int fd, const struct buf *text, const char *shown, struct err *e)
-{
-	if (sysio_ftruncate(fd, 0) < 0)
-		return err_sys(e, "empty '%s'", shown);
-	return file_pwrite_fully(fd, text->data, text->len, 0, shown, e);
-}
-
-int locks_gc_announce(struct datastore *ds, struct err *e)
-{
-	char shown[CAIRNDIR_SHOWN];
-	struct buf text = BUF_INIT;
-	int fd = -1;
-	int rc = open_running(ds, &fd, running_shown(ds, shown), e);
-
-	if (rc == 0 && fd >= 0)
-		rc = running_text(&text, e);
-	if (rc == 0 && fd >= 0)
-		rc = write_running(fd, &text, shown, e);
-	file_close(&fd);
-	buf_release(&text);
-	return rc;
-}
-
-void locks_gc_retract(struct datastore *ds)
-{
-	char shown[CAIRNDIR_SHOWN];
-	struct err ignored = ERR_INIT;
-	int fd = -1;
-
-	/* What stays is believed only while byte 1 is held. */
-	if (open_running(ds, &fd, running_shown(ds, shown), &ignored) == 0 &&
-	    fd >= 0)
-		(void)sysio_ftruncate(fd, 0);
-	file_close(&fd);
-}
-
-static int holder_text(
-    const struct buf *text, char *out, size_t size, struct err *e)
-{
-	struct js *doc = NULL;
-	const char *host = NULL;
-	const char *start = NULL;
-	char host_field[HOST_FIELD];
-	char start_field[TIME_FIELD];
-	int64_t pid = 0;
-	int rc = js_parse(text->data, text->len, &doc, e);
-
-	if (rc == 0)
-		rc = js_get_str(doc, KEY_HOST, &host, NULL, e);
-	if (rc == 0)
-		rc = js_get_i64(doc, KEY_PID, &pid, NULL, e);
-	if (rc == 0)
-		rc = js_get_str(doc, KEY_START, &start, NULL, e);
-	if (rc == 0) {
-		(void)snprintf(out, size, "host %s, pid %" PRId64 ", since %s",
-		    text_name(host_field, sizeof(host_field), host), pid,
-		    text_name(start_field, sizeof(start_field), start));
-	}
-	js_free(doc);
-	return rc;
-}
-
 const char *locks_gc_holder(const struct datastore *ds, char *out, size_t size)
 {
-	char shown[CAIRNDIR_SHOWN];
+	struct gcrunning g = { .pid = 0 };
 	struct err ignored = ERR_INIT;
-	struct buf text = BUF_INIT;
+	char host[HOST_FIELD];
+	char start[TEXT_TIME_SIZE];
 	bool found = false;
-	bool told = false;
-	int dirfd = -1;
 
 	/* It is for a message: whatever is wrong with the file, "unknown". */
-	if (gc_runs(ds) &&
-	    cairndir_open(ds, CAIRNDIR, &dirfd, &found, &ignored) == 0 &&
-	    found &&
-	    file_read_at(dirfd, LOCKS_GC_RUNNING, RUNNING_MAX, &text,
-		running_shown(ds, shown), &ignored) == 0)
-		told = holder_text(&text, out, size, &ignored) == 0;
-	if (!told)
+	if (!gc_runs(ds) || gcrunning_read(ds, &g, &found, &ignored) < 0 ||
+	    !found || strcmp(g.state, GCRUNNING_RUNNING) != 0) {
 		(void)snprintf(out, size, "unknown");
-	file_close(&dirfd);
-	buf_release(&text);
+		return out;
+	}
+	(void)snprintf(out, size, "host %s, pid %" PRId64 ", since %s",
+	    text_name(host, sizeof(host), g.host), g.pid,
+	    text_time(start, g.start));
 	return out;
 }

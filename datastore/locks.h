@@ -53,18 +53,8 @@ int locks_wait_exclusive(struct datastore *ds, uint64_t byte,
 void locks_release(struct datastore *ds, uint64_t byte, enum lock_mode mode);
 
 /*
- * GC: fill `.cairn/gc.running` (JSON of one line: host, machine-id, pid,
- * start) by writing in place, if it is there: nothing is made, a full disk
- * takes no new file.  And empty it at the end; what a dead GC left tells no
- * lies for long: it is believed only while byte 1 is held.
- */
-#define LOCKS_GC_RUNNING "gc.running"
-int locks_gc_announce(struct datastore *ds, struct err *e);
-void locks_gc_retract(struct datastore *ds);
-
-/*
  * Who runs GC, as text: "host web1, pid 42, since 2026-11-30T12:00:00Z", or
- * "unknown" where .cairn/gc.running does not tell.  Returns out.
+ * "unknown" where .cairn/gc.running (gcrunning.h) does not tell.  Returns out.
  */
 const char *locks_gc_holder(const struct datastore *ds, char *out, size_t size);
 

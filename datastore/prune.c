@@ -155,8 +155,12 @@ static int remove_planned(struct datastore *ds, const struct prune_opts *o,
 		item->outcome = PRUNE_NOT_REACHED;
 		if (rc < 0)
 			continue;
+		if (o->removing != NULL)
+			o->removing(o->ctx, &item->snapshot.id);
 		item->outcome = outcome_of(snapshot_forget_locked(
 		    ds, &item->snapshot.id, "prune", task, &why));
+		if (o->kept != NULL && item->outcome != PRUNE_REMOVED)
+			o->kept(o->ctx, &item->snapshot.id);
 		if (why.code == ERR_CANCELLED) {
 			item->outcome = PRUNE_NOT_REACHED;
 			*e = why;

@@ -6,7 +6,6 @@
 
 #include "gc/gc_internal.h"
 #include "gc/roots.h"
-#include "gc/running.h"
 
 int gc_judge_vanished(struct gc_run *run, const char *first, uint64_t chunks,
     uint64_t would_go, struct err *e)
@@ -58,6 +57,9 @@ static struct sweep_opts sweep_opts_of(struct gc_run *run)
 		.check = gc_guard_next,
 		.check_group = gc_guard_group,
 		.check_ctx = run,
+		.progress = gc_trace_progress,
+		.removed = gc_trace_removed,
+		.told_ctx = run,
 	};
 }
 
@@ -222,10 +224,14 @@ static void count_warnings(struct gc_run *run)
 static int run_locked(struct gc_run *run, struct err *e)
 {
 	struct err ignored = ERR_INIT;
-	int rc = running_begin(run->ds, e);
+	int rc = running_begin(run->ds, &run->running, e);
 
-	if (rc < 0)
+	if (rc < 0) {
+		run->r.ended = clock_now_s();
+		gc_trace_end(run, false, rc, e);
 		return rc;
+	}
+	gc_trace_begin(run);
 	rc = run_real(run, e);
 	run->r.ended = clock_now_s();
 	fill_result(run);
@@ -236,7 +242,7 @@ static int run_locked(struct gc_run *run, struct err *e)
 	count_warnings(run);
 	if (rc == 0)
 		gc_status_write(run);
-	running_end(run->ds);
+	gc_trace_end(run, true, rc, e);
 	return rc;
 }
 
@@ -246,6 +252,7 @@ static void release(struct gc_run *run)
 	touch_free(run->touch);
 	livepass_free(run->live);
 	gc_start_release(run);
+	history_record_release(&run->history);
 	free(run->missing);
 }
 
@@ -265,6 +272,8 @@ int gc_run(struct datastore *ds, const struct gc_opts *opts, struct task *task,
 			.ignore_n = opts->ignore_n,
 		},
 		.mark = MARK_INIT,
+		.running = RUNNING_INIT,
+		.history = HISTORY_RECORD_INIT,
 	};
 	int rc = gc_check_opts(&run, e);
 
@@ -278,6 +287,7 @@ int gc_run(struct datastore *ds, const struct gc_opts *opts, struct task *task,
 		fill_result(&run);
 		count_warnings(&run);
 	} else {
+		history_record_init(&run.history, ds, task, HISTORY_GC);
 		rc = run_locked(&run, e);
 	}
 	*ret = run.r;

@@ -8,6 +8,7 @@
  *     gc_mark.c     mark by touching, and the progress of both kinds
  *     gc_set.c      mark by sets of digests: dry runs, file systems too full
  *     gc_missing.c  what is referenced and not there
+ *     gc_trace.c    what a run says of itself: gc.running, history
  *     gc_status.c   the files that tell of the last run
  */
 #ifndef CAIRN_GC_GC_INTERNAL_H
@@ -15,8 +16,10 @@
 
 #include "gc/findings.h"
 #include "gc/gc.h"
+#include "gc/history_record.h"
 #include "gc/livepass.h"
 #include "gc/mark.h"
+#include "gc/running.h"
 #include "gc/sweep.h"
 #include "gc/touch.h"
 
@@ -32,6 +35,9 @@ struct gc_run {
 	struct gc_result r;
 	struct findings findings;
 	struct mark mark; /* of the last pass */
+	struct running running;
+	struct history_record history;
+	uint64_t forgotten; /* snapshots removed since the last run */
 
 	/* gc_start.c */
 	filetime file_clock; /* as last read */
@@ -136,7 +142,23 @@ int gc_missing_report(struct gc_run *run, struct err *e);
 /* Append to the damage list; may_create: also where there is none yet. */
 void gc_missing_record(struct gc_run *run, bool may_create);
 
+/* gc_trace.c */
+
+/* To the task, and into gc.running. */
+void gc_trace_progress(void *ctx, const struct task_progress *p);
+/* For sweep_opts.removed. */
+void gc_trace_removed(void *ctx, const struct store_victim *v, filetime used);
+/* The lock is held: record what died before. */
+void gc_trace_begin(struct gc_run *run);
+/* How it ended: into the history and, if the lock was held, gc.running. */
+void gc_trace_end(struct gc_run *run, bool locked, int rc, const struct err *e);
+
 /* gc_status.c */
+
+/* The figures of a result, with their names; returns how many. */
+#define GC_STATUS_COUNTS 32
+size_t gc_status_counts(
+    const struct gc_result *r, struct history_count out[GC_STATUS_COUNTS]);
 
 /* `.gc-status` and `.cairn/gc.last`; what fails is a warning. */
 void gc_status_write(struct gc_run *run);

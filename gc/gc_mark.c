@@ -51,7 +51,7 @@ static void show(struct gc_run *run, const struct mark_counts *c,
 		.counts_n = sizeof(counts) / sizeof(counts[0]),
 	};
 
-	task_progress(run->task, &p);
+	gc_trace_progress(run, &p);
 }
 
 void gc_mark_progress(

@@ -125,7 +125,7 @@ static int mark_range(struct gc_run *run, struct range *r, struct err *e)
 }
 
 static struct sweep_opts sweep_opts_of(
-    const struct gc_run *run, const struct range *r)
+    struct gc_run *run, const struct range *r)
 {
 	return (struct sweep_opts){
 		.cutoff = run->r.cutoff,
@@ -136,6 +136,9 @@ static struct sweep_opts sweep_opts_of(
 		.lo = r->lo,
 		.hi = r->hi,
 		.hi_is_end = r->is_end,
+		.progress = gc_trace_progress,
+		.removed = gc_trace_removed,
+		.told_ctx = run,
 		/* A dry run says what a run that touches would do. */
 		.by_ctime = !run->opts->dry_run,
 	};

@@ -98,6 +98,39 @@ static void set_u64s(struct js *doc, struct gc_result *r, const struct field *f,
 		js_set_u64(doc, f[i].key, *(uint64_t *)field_at(r, &f[i]), e);
 }
 
+static size_t add_counts(const struct gc_result *r, const struct field *f,
+    size_t n, struct history_count *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t value = 0;
+
+		memcpy(&value, (const char *)r + f[i].at, sizeof(value));
+		out[i] = (struct history_count){ .key = f[i].key, .n = value };
+	}
+	return n;
+}
+
+size_t gc_status_counts(
+    const struct gc_result *r, struct history_count out[GC_STATUS_COUNTS])
+{
+	size_t n = add_counts(r, pbs_fields, COUNT(pbs_fields), out);
+
+	n += add_counts(r, own_fields, COUNT(own_fields), out + n);
+	for (size_t i = 0; i < COUNT(small_fields); i++, n++) {
+		uint32_t value = 0;
+
+		memcpy(&value, (const char *)r + small_fields[i].at,
+		    sizeof(value));
+		out[n] = (struct history_count){ .key = small_fields[i].key,
+			.n = value };
+	}
+	return n;
+}
+
+_Static_assert(COUNT(pbs_fields) + COUNT(own_fields) + COUNT(small_fields) <=
+	GC_STATUS_COUNTS,
+    "they have no room");
+
 /* What PBS parses: names of nodes are letters, digits and '-'. */
 static void make_upid(const struct gc_run *run, char out[UPID_SIZE])
 {

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/cairndir.h"
@@ -89,6 +90,16 @@ int running_backup(struct datastore *ds, bool *ret, struct err *e)
 	return rc;
 }
 
+int running_holds(struct datastore *ds, uint64_t byte, bool *ret, struct err *e)
+{
+	struct flock l;
+	int rc = ask(ds, (off_t)byte, F_WRLCK, &l, e);
+
+	if (rc == 0)
+		*ret = l.l_type != F_UNLCK;
+	return rc;
+}
+
 static int busy(struct datastore *ds, struct err *e)
 {
 	char who[RUNNING_WHO_SIZE + 64] = "an unknown program";
@@ -102,9 +113,33 @@ static int busy(struct datastore *ds, struct err *e)
 	return err_set(e, ERR_BUSY, "'%s' is in use by %s", ds->path, who);
 }
 
-int running_begin(struct datastore *ds, struct err *e)
+/* For those who look; that it can not be written is no reason. */
+static void write_record(struct datastore *ds, struct running *r)
 {
 	struct err ignored = ERR_INIT;
+
+	if (r->fd < 0)
+		return;
+	r->written_ns = clock_boot_ns();
+	(void)gcrunning_write(ds, r->fd, &r->now, &ignored);
+}
+
+static void announce(struct datastore *ds, struct running *r)
+{
+	struct err ignored = ERR_INIT;
+	bool found = false;
+
+	if (gcrunning_read(ds, &r->before, &found, &ignored) < 0)
+		found = false;
+	r->found_dead =
+	    found && strcmp(r->before.state, GCRUNNING_RUNNING) == 0;
+	gcrunning_init(&r->now);
+	if (gcrunning_open(ds, &r->fd, &ignored) == 0)
+		write_record(ds, r);
+}
+
+int running_begin(struct datastore *ds, struct running *r, struct err *e)
+{
 	bool taken = false;
 	int rc = 0;
 
@@ -118,13 +153,38 @@ int running_begin(struct datastore *ds, struct err *e)
 		return rc;
 	if (!taken)
 		return busy(ds, e);
-	/* For those who wait; a disk without room for it is no reason. */
-	(void)locks_gc_announce(ds, &ignored);
+	announce(ds, r);
 	return 0;
 }
 
-void running_end(struct datastore *ds)
+void running_progress(
+    struct datastore *ds, struct running *r, const struct task_progress *p)
 {
-	locks_gc_retract(ds);
+	uint32_t percent = 0;
+	bool news = strcmp(r->now.phase, p->phase) != 0;
+
+	if (p->total > 0)
+		percent = p->done >= p->total
+		    ? 100
+		    : (uint32_t)((double)p->done * 100.0 / (double)p->total);
+	news = news || (percent == 100 && r->now.percent != 100);
+	if (r->fd < 0 ||
+	    (!news && clock_boot_ns() - r->written_ns < CLOCK_NS_PER_S))
+		return;
+	(void)snprintf(r->now.phase, sizeof(r->now.phase), "%s", p->phase);
+	r->now.percent = percent;
+	r->now.updated = clock_now_s();
+	write_record(ds, r);
+}
+
+void running_end(struct datastore *ds, struct running *r)
+{
+	struct err ignored = ERR_INIT;
+
+	/* The first run of a store made it since. */
+	if (r->fd < 0)
+		(void)gcrunning_open(ds, &r->fd, &ignored);
+	write_record(ds, r);
+	file_close(&r->fd);
 	lockfile_unlock(ds->locks, LOCK_BYTE_GC, LOCK_EXCLUSIVE);
 }

@@ -288,6 +288,9 @@ static int remove_group(
 	for (size_t i = 0; i < n; i++) {
 		if (v[i].outcome == STORE_VICTIM_REMOVED) {
 			count_removed(s->r, v[i].kind, v[i].bytes);
+			if (s->opts->removed != NULL)
+				s->opts->removed(s->opts->told_ctx, &v[i],
+				    s->seen[first + i].atime);
 		} else if (v[i].outcome == STORE_VICTIM_KEPT) {
 			count_saved(s, &v[i], &s->seen[first + i], false);
 		}
@@ -357,6 +360,10 @@ static void progress(struct sweeping *s, unsigned done)
 {
 	const struct gc_result *r = s->r;
 	const struct task_count counts[] = {
+		{ .key = "directories",
+		    .text = "directories",
+		    .done = done,
+		    .of = STORE_PREFIXES },
 		{ .key = "disk-chunks",
 		    .text = "chunks kept",
 		    .done = r->disk_chunks },
@@ -376,7 +383,11 @@ static void progress(struct sweeping *s, unsigned done)
 		.counts_n = sizeof(counts) / sizeof(counts[0]),
 	};
 
-	if (!s->opts->quiet)
+	if (s->opts->quiet)
+		return;
+	if (s->opts->progress != NULL)
+		s->opts->progress(s->opts->told_ctx, &p);
+	else
 		task_progress(s->task, &p);
 }
 
@@ -541,6 +552,8 @@ int sweep_count(struct datastore *ds, const struct sweep_opts *opts,
 	o.quiet = true;
 	o.check = NULL;
 	o.check_group = NULL;
+	o.progress = NULL;
+	o.removed = NULL;
 	rc = sweep_run(ds, &o, task, &r, e);
 	if (rc < 0)
 		return rc;

@@ -29,6 +29,7 @@
 #include "datastore/base/err.h"
 #include "datastore/base/task.h"
 #include "datastore/datastore.h"
+#include "datastore/store.h"
 #include "gc/gc.h"
 #include "gc/livepass.h"
 
@@ -65,6 +66,11 @@ struct sweep_opts {
 	/* The same before each group of unlinks, right before its lock. */
 	int (*check_group)(void *ctx, struct err *e);
 	void *check_ctx;
+	/* Instead of the task, if it is not NULL. */
+	void (*progress)(void *ctx, const struct task_progress *p);
+	/* Told of each file that was removed, and of its last use. */
+	void (*removed)(void *ctx, const struct store_victim *v, filetime used);
+	void *told_ctx;
 };
 
 /*

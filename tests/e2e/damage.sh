@@ -630,7 +630,15 @@ expect 0 <<'END'
 .cairn/gc.last half: 0 0 0 0 0 3
 .cairn/gc.last short: 0 0 0 0 0 3
 .cairn/gc.last junk: 0 0 0 0 0 3
+.cairn/gc.running empty: 0 0 0 0 0 3
+.cairn/gc.running half: 0 0 0 0 0 3
+.cairn/gc.running short: 0 0 0 0 0 3
 .cairn/gc.running junk: 0 0 0 0 0 3
+.cairn/history.db empty: 0 0 0 0 0 3
+.cairn/history.db half: 0 0 0 0 0 3
+.cairn/history.db short: 0 0 0 0 0 3
+.cairn/history.db junk: 0 0 0 0 0 3
+.cairn/history.db-journal junk: 0 0 0 0 0 3
 .cairn/removed empty: 0 0 0 0 0 3
 .cairn/removed half: 0 0 0 0 0 3
 .cairn/removed short: 0 0 0 0 0 3

@@ -54,6 +54,7 @@ ok cairn cat host/a/latest a.img
 cmp "$out" second
 check 0 cairn forget host/a/2001-01-01T00:00:00Z <<'END'
 forgot host/a/2001-01-01T00:00:00Z
+! cairn: warning: this run can not be recorded in the history: make 'IT': No space left on device
 END
 also='s/(free space: +).*/\1FIGURES/; s/^(removed:|pending:) .*/\1 FIGURES/'
 check 0 cairn gc --cutoff 0 <<'END'

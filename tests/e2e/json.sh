@@ -71,6 +71,12 @@ prints verify cairn --json verify
 prints gc cairn --json gc
 prints forget cairn --json forget host/a/2026-11-30T12:00:00Z
 prints prune cairn --json prune --keep-daily 1 --keep-within 1d
+prints gc cairn --json gc --cutoff 0
+prints history cairn --json history
+run=$(cairn --json history --kind gc --limit 1 | sed -n 's/.*"run":\([0-9]*\).*/\1/p')
+prints 'history RUN' cairn --json history "$run"
+prints 'history RUN' cairn --json history "$((run - 1))"
+prints 'history RUN --digests' cairn --json history "$run" --digests
 prints version cairn --json version
 cairn --json list host/none 2>>events && fail "a group that is none"
 files[Events]=events

@@ -43,7 +43,7 @@ keep=store check 1 cairn prune host/none --keep-last 1 <<'END'
 ! cairn: policy: keep-last 1; time zone UTC
 ! cairn: group 'host/none' does not exist; there is: host/a
 END
-keep=store check 1 cairn prune --keep-last 0 <<'END'
+check 1 cairn prune --keep-last 0 <<'END'
 SNAPSHOT                     ACTION  REASON
 host/a/2001-01-01T12:00:00Z  left    no rule keeps it
 host/a/2001-01-02T06:00:00Z  left    no rule keeps it

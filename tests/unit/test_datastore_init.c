@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "datastore/gcrunning.h"
 #include "tests/support/dsfix.h"
 
 /* The directory only; every test makes its own store. */
@@ -71,7 +72,7 @@ static void assert_made(struct dsfix *f)
 	assert_file(f, ".lock", S_IFREG | 0644, 0);
 	assert_file(f, ".cairn", S_IFDIR | 0755, 0);
 	assert_file(f, ".cairn/sessions", S_IFDIR | 0755, 0);
-	assert_file(f, ".cairn/gc.running", S_IFREG | 0644, 0);
+	assert_file(f, ".cairn/gc.running", S_IFREG | 0644, GCRUNNING_BYTES);
 	assert_int_equal(count(f, ".cairn"), 3);
 	assert_false(dsfix_has(f, ".chunks.init"));
 	assert_ok(dsfix_open(f, DATASTORE_WRITE), &f->e);

@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "datastore/gcrunning.h"
 #include "datastore/locks.h"
 #include "tests/support/dsfix.h"
 #include "tests/support/foreign.h"
@@ -130,7 +131,7 @@ static void test_ensure_cairn(void **state)
 	assert_int_equal(st.st_mode, S_IFDIR | 0755);
 	assert_int_equal(fstatat(f->ds->cairn_fd, "gc.running", &st, 0), 0);
 	assert_int_equal(st.st_mode, S_IFREG | 0644);
-	assert_int_equal(st.st_size, 0);
+	assert_int_equal(st.st_size, GCRUNNING_BYTES);
 	assert_ok(dsfix_open(f, DATASTORE_READ), &f->e);
 	assert_string_equal(f->ds->id, id);
 }

@@ -4,10 +4,24 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "datastore/gcrunning.h"
 #include "tests/support/foreign.h"
 #include "tests/support/sessionfix.h"
 
 #define RUNNING ".cairn/gc.running"
+
+/* As a garbage collection does when it begins. */
+static void announce(struct dsfix *f, struct datastore *ds)
+{
+	struct gcrunning g;
+	int fd = -1;
+
+	gcrunning_init(&g);
+	assert_ok(gcrunning_open(ds, &fd, &f->e), &f->e);
+	assert_true(fd >= 0);
+	assert_ok(gcrunning_write(ds, fd, &g, &f->e), &f->e);
+	assert_int_equal(close(fd), 0);
+}
 
 static bool can(struct dsfix *f, uint64_t byte, short type)
 {
@@ -120,7 +134,7 @@ static void test_holder(void **state)
 	hold_byte1(f);
 	assert_string_equal(
 	    locks_gc_holder(f->ds, out, sizeof(out)), "unknown");
-	assert_ok(locks_gc_announce(f->second, &f->e), &f->e);
+	announce(f, f->second);
 	assert_ptr_equal(locks_gc_holder(f->ds, out, sizeof(out)), out);
 	(void)snprintf(want, sizeof(want), ", pid %d, since 20", getpid());
 	assert_int_equal(strncmp(out, "host ", 5), 0);
@@ -132,41 +146,6 @@ static void test_holder(void **state)
 	lockfile_unlock(f->second->locks, LOCK_BYTE_GC, LOCK_EXCLUSIVE);
 	assert_string_equal(
 	    locks_gc_holder(f->ds, out, sizeof(out)), "unknown");
-}
-
-/* Written in place (I11): no file is made, the inode stays. */
-static void test_announce(void **state)
-{
-	struct dsfix *f = *state;
-	struct stat before;
-	struct stat after;
-	char *text = NULL;
-
-	assert_int_equal(fstatat(f->ds->root_fd, RUNNING, &before, 0), 0);
-	assert_int_equal(before.st_size, 0);
-	dsfix_put(f, RUNNING,
-	    "what an older and much longer one has left, "
-	    "and then some more, and then some more, and "
-	    "then some more, and then some more, and then "
-	    "some more, and then some more, and more");
-	fault_install();
-	assert_ok(locks_gc_announce(f->ds, &f->e), &f->e);
-	assert_int_equal(fault_count(FAULT_BIT(FAULT_CREATE)), 0);
-	assert_int_equal(fstatat(f->ds->root_fd, RUNNING, &after, 0), 0);
-	assert_int_equal(before.st_ino, after.st_ino);
-	text = tmpdir_get(f->dir.fd, "store/" RUNNING, NULL);
-	assert_non_null(strstr(text, "\"machine-id\":\""));
-	assert_int_equal(text[strlen(text) - 1], '\n');
-	assert_null(strstr(text, "more"));
-	free(text);
-	locks_gc_retract(f->ds);
-	assert_int_equal(fstatat(f->ds->root_fd, RUNNING, &after, 0), 0);
-	assert_int_equal(after.st_size, 0);
-	/* Where it is not, it is not made. */
-	dsfix_unlink(f, RUNNING);
-	assert_ok(locks_gc_announce(f->ds, &f->e), &f->e);
-	locks_gc_retract(f->ds);
-	assert_false(dsfix_has(f, RUNNING));
 }
 
 static void test_holder_odd(void **state)
@@ -184,9 +163,16 @@ static void test_holder_odd(void **state)
 	}
 	/* Names are shown so that they drive nothing. */
 	dsfix_put(f, RUNNING,
-	    "{\"host\":\"a\\nb\",\"pid\":7,\"start\":\"s\\u001b\"}");
+	    "{\"host\":\"a\\nb\\u001b\",\"pid\":7,"
+	    "\"start\":\"2026-11-30T12:00:00Z\"}");
 	assert_string_equal(locks_gc_holder(f->ds, out, sizeof(out)),
-	    "host a\\nb, pid 7, since s\\x1b");
+	    "host a\\nb\\x1b, pid 7, since 2026-11-30T12:00:00Z");
+	/* One that has ended is not who holds it now. */
+	dsfix_put(f, RUNNING,
+	    "{\"host\":\"a\",\"pid\":7,\"state\":\"done\","
+	    "\"start\":\"2026-11-30T12:00:00Z\"}");
+	assert_string_equal(
+	    locks_gc_holder(f->ds, out, sizeof(out)), "unknown");
 }
 
 struct said {
@@ -218,7 +204,7 @@ static void test_says(void **state)
 	struct said said = { .f = f };
 
 	hold_byte1(f);
-	assert_ok(locks_gc_announce(f->second, &f->e), &f->e);
+	announce(f, f->second);
 	f->task.ops = &ops;
 	f->task.ctx = &said;
 	foreign_start(f->ds->root_fd, ".lock", &write, &said.holder);
@@ -246,7 +232,6 @@ int main(void)
 		SESSION_TEST(test_exclusive_busy),
 		SESSION_TEST(test_cancelled),
 		SESSION_TEST(test_holder),
-		SESSION_TEST(test_announce),
 		SESSION_TEST(test_holder_odd),
 		SESSION_TEST(test_says),
 	};

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "gc/history_record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datastore/base/clock.h"
+#include "datastore/base/text.h"
+
+/* Files of the log in memory: less than a MiB. */
+#define LOG_MAX 16384U
+
+/* What one opening of the database is for. */
+struct work {
+	int (*fn)(struct history *h, struct history_record *r,
+	    const struct work *w, struct err *e);
+	const char *name;
+	const struct history_count *counts;
+	size_t counts_n;
+};
+
+void history_record_init(struct history_record *r, struct datastore *ds,
+    struct task *task, enum history_kind kind)
+{
+	memset(r, 0, sizeof(*r));
+	r->ds = ds;
+	r->task = task;
+	history_run_init(&r->run, ds, kind);
+}
+
+void history_record_release(struct history_record *r)
+{
+	free(r->log);
+	r->log = NULL;
+	r->log_n = 0;
+}
+
+static int try_work(
+    struct history_record *r, const struct work *w, struct err *e)
+{
+	/* What is recorded of a run that is stopped is recorded all the same,
+	 * but nobody waits for it. */
+	struct task silent = TASK_SILENT;
+	enum history_mode mode =
+	    r->task->stop != 0 || r->off ? HISTORY_WRITE_SOON : HISTORY_WRITE;
+	struct history *h = NULL;
+	bool found = false;
+	int rc = history_open(r->ds, mode, &silent, &h, &found, e);
+
+	if (rc == 0 && found)
+		rc = w->fn(h, r, w, e);
+	history_close(h);
+	return rc;
+}
+
+static void warn(
+    struct history_record *r, const char *what, const struct err *why)
+{
+	r->warnings++;
+	task_message(r->task, TASK_WARNING, "%s: %s", what, why->msg);
+}
+
+static void do_work(struct history_record *r, const struct work *w)
+{
+	struct err why = ERR_INIT;
+	struct err aside = ERR_INIT;
+	int rc = 0;
+
+	if (r->ds == NULL)
+		return;
+	rc = try_work(r, w, &why);
+	if (rc == ERR_CORRUPT) {
+		warn(r,
+		    "the history is damaged and starts anew; the old one is "
+		    "put aside as '.cairn/" HISTORY_ASIDE "'",
+		    &why);
+		(void)err_forget(&why);
+		r->run.id = 0;
+		rc = history_set_aside(r->ds, &aside);
+		if (rc == 0)
+			rc = try_work(r, w, &why);
+		else
+			why = aside;
+	}
+	if (rc == 0)
+		return;
+	if (!r->off)
+		warn(r, "this run can not be recorded in the history", &why);
+	r->off = true;
+}
+
+static int work_begin(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	(void)w;
+	return history_add(h, &r->run, e);
+}
+
+void history_record_begin(struct history_record *r, struct datastore *ds,
+    struct task *task, enum history_kind kind)
+{
+	const struct work w = { .fn = work_begin };
+
+	history_record_init(r, ds, task, kind);
+	do_work(r, &w);
+}
+
+/* It may have been put aside since. */
+static int need_run(struct history *h, struct history_record *r, struct err *e)
+{
+	return r->run.id == 0 ? history_add(h, &r->run, e) : 0;
+}
+
+static int work_snapshot(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	int rc = need_run(h, r, e);
+
+	return rc < 0 ? rc : history_add_snapshot(h, r->run.id, w->name, e);
+}
+
+static int work_kept(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	return r->run.id == 0 ? 0
+			      : history_drop_snapshot(h, r->run.id, w->name, e);
+}
+
+void history_record_snapshot(struct history_record *r, const char *name)
+{
+	const struct work w = { .fn = work_snapshot, .name = name };
+
+	if (!r->off)
+		do_work(r, &w);
+}
+
+void history_record_kept(struct history_record *r, const char *name)
+{
+	const struct work w = { .fn = work_kept, .name = name };
+
+	if (!r->off)
+		do_work(r, &w);
+}
+
+static int work_log(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	size_t added = 0;
+	int rc = need_run(h, r, e);
+
+	(void)w;
+	if (rc == 0 && r->log_n > 0)
+		rc = history_add_removed(
+		    h, r->run.id, r->log, r->log_n, &added, e);
+	if (rc < 0)
+		return rc;
+	r->run.unlogged += r->log_n - added;
+	r->log_n = 0;
+	return 0;
+}
+
+/* Whatever became of it, there is room again. */
+static void flush_log(struct history_record *r)
+{
+	const struct work w = { .fn = work_log };
+
+	if (!r->off)
+		do_work(r, &w);
+	/* No `.cairn` so far, or it failed. */
+	r->run.unlogged += r->log_n;
+	r->log_n = 0;
+}
+
+void history_record_removed(
+    struct history_record *r, const struct history_removed *removed)
+{
+	if (r->ds == NULL)
+		return;
+	if (r->log == NULL)
+		r->log = calloc(LOG_MAX, sizeof(*r->log));
+	if (r->log == NULL) {
+		r->run.unlogged++;
+		return;
+	}
+	r->log[r->log_n] = *removed;
+	r->log_n++;
+	if (r->log_n == LOG_MAX)
+		flush_log(r);
+}
+
+/* One that died before it could be recorded. */
+static int add_before(
+    struct history *h, struct history_record *r, struct err *e)
+{
+	bool known = false;
+	int rc = 0;
+
+	if (r->before.started == 0)
+		return 0;
+	rc = history_knows(h, &r->before, &known, e);
+	if (rc == 0 && !known)
+		rc = history_add(h, &r->before, e);
+	return rc;
+}
+
+static int work_end(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	int rc = add_before(h, r, e);
+
+	if (rc == 0)
+		rc = work_log(h, r, w, e);
+	if (rc == 0)
+		rc = history_update(h, &r->run, w->counts, w->counts_n, e);
+	if (rc == 0)
+		rc = history_trim(h, r->run.ended, e);
+	return rc;
+}
+
+enum history_result history_result_of(int code)
+{
+	if (code == ERR_BUSY)
+		return HISTORY_BUSY;
+	if (code == ERR_REFUSED)
+		return HISTORY_REFUSED;
+	return code == ERR_CANCELLED ? HISTORY_STOPPED : HISTORY_FAILED;
+}
+
+void history_record_end(struct history_record *r, enum history_result result,
+    int code, const char *why, const struct history_count *counts, size_t n)
+{
+	const struct work w = {
+		.fn = work_end,
+		.counts = counts,
+		.counts_n = n,
+	};
+
+	if (r->ds == NULL)
+		return;
+	r->run.result = code < 0 ? history_result_of(code) : result;
+	r->run.ended = clock_now_s();
+	/* Messages quote the names in them; only one that was cut may not be
+	 * text. */
+	if (why != NULL && text_is_utf8(why, strlen(why)) &&
+	    strlen(why) < sizeof(r->run.why))
+		(void)snprintf(r->run.why, sizeof(r->run.why), "%s", why);
+	else if (why != NULL)
+		(void)text_name(r->run.why, sizeof(r->run.why), why);
+	/* Once more also where it failed before: the disk may have room by
+	 * now. */
+	do_work(r, &w);
+	history_record_release(r);
+}

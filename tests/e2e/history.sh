@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# cairn history: what ran, how it ended, what it removed; and that nothing
+# depends on it.
+. "$(dirname "$0")/lib.sh"
+
+cairn init store 2>/dev/null
+check 0 cairn history <<'END'
+! cairn: no runs are recorded
+END
+data a 200000
+data b 200000
+push() { ok cairn push --chunk-size 64K --time "2001-01-0$1T00:00:00Z" host/a a.img="$2"; }
+push 1 a
+push 2 b
+push 3 b
+[ ! -e store/.cairn/history.db ] || fail "made by push"
+
+# One of each.
+ok cairn forget host/a/2001-01-01T00:00:00Z
+ok cairn prune --keep-last 1
+ok cairn verify
+old store
+ok cairn gc
+also='s/ +[0-9]+s / TOOK /; s/(STARTED) +/\1 /; s/TIME +/TIME /; s/by pid PID on .*/by WHO/; s/pid PID on .*/WHO/'
+check 0 cairn history <<'END'
+RUN  KIND    STARTED TOOK  RESULT  REMOVED              BY
+  4  gc      TIME TOOK  done    4 chunks, 195.4 KiB  WHO
+  3  verify  TIME TOOK  done    -                    WHO
+  2  prune   TIME TOOK  done    1 snapshot           WHO
+  1  forget  TIME TOOK  done    1 snapshot           WHO
+END
+check 0 cairn history --kind prune <<'END'
+RUN  KIND   STARTED TOOK  RESULT  REMOVED     BY
+  2  prune  TIME TOOK  done    1 snapshot  WHO
+END
+check 0 cairn history --limit 1 --since 1h <<'END'
+RUN  KIND  STARTED TOOK  RESULT  REMOVED              BY
+  4  gc    TIME TOOK  done    4 chunks, 195.4 KiB  WHO
+END
+check 0 cairn history --since 2999-01-01T00:00:00Z <<'END'
+! cairn: no runs are recorded
+END
+also='s/after [0-9]+s/after TOOK/; s/by pid PID on .*/by WHO/'
+check 0 cairn history 2 <<'END'
+run:     2, prune
+result:  done
+started: TIME by WHO
+ended:   TIME, after TOOK
+removed: 1 snapshot
+  host/a/2001-01-02T00:00:00Z
+figures:
+  busy                 0
+  damaged              0
+  removed              1
+  snapshots            2
+END
+check 0 cairn history 4 --digests <<'END'
+DIGEST  65548  garbage  last used TIME
+DIGEST  65548  garbage  last used TIME
+DIGEST  3404  garbage  last used TIME
+DIGEST  65548  garbage  last used TIME
+END
+run cairn --json history 4 --digests
+json "$out" 'sorted(x["size"] for x in d), {x["why"] for x in d}' >got
+also=
+: >"$err"
+mv got "$out"
+expect 0 <<'END'
+([3404, 65548, 65548, 65548], {'garbage'})
+END
+
+# What is asked for wrongly.
+check 2 cairn history --kind push <<'END'
+! cairn: --kind 'push': want gc, forget, prune or verify
+END
+check 2 cairn history --since yesterday <<'END'
+! cairn: --since 'yesterday': want a time like TIME, or how long ago, like 7d
+END
+check 2 cairn history 4 --kind gc <<'END'
+! cairn: --kind, --limit and --since choose among runs, and one was named
+END
+check 2 cairn history --digests <<'END'
+! cairn: --digests lists what one run removed: which? 'cairn history' has their numbers
+END
+check 1 cairn history 44 <<'END'
+! cairn: no run 44 in the history of 'DIR/store'
+END
+
+# Runs that were refused, failed, were killed: what, when, by whom, why.
+run cairn forget host/a/2001-01-03T00:00:00Z
+push 4 a
+ok cairn protect host/a/latest
+run cairn forget host/a/latest
+[ "$code" -eq 1 ] || fail "exit code $code"
+printf x >store/host/a/2001-01-04T00:00:00Z/odd.img.fidx
+run cairn gc
+[ "$code" -eq 1 ] || fail "exit code $code"
+rm store/host/a/2001-01-04T00:00:00Z/odd.img.fidx
+cairn -q gc --cutoff 0 >/dev/null 2>&1 &
+pid=$!
+until_true 20 grep -q "\"pid\":$pid,.*running" store/.cairn/gc.running
+run cairn gc
+[ "$code" -eq 75 ] || fail "exit code $code"
+kill -KILL $pid
+wait $pid 2>/dev/null || true
+also='s/ +[0-9]+s / TOOK /; s/ - +killed/ TOOK  killed/; s/TIME +/TIME /; s/ +BY$/ BY/; s/ +pid PID on .*/ WHO/; s/^ +-/   -/'
+run cairn history --limit 5
+sed -i 1d "$out"
+expect 0 <<'END'
+   -  gc      TIME TOOK  killed   0 chunks, 0 B WHO
+  8  gc      TIME TOOK  busy     0 chunks, 0 B WHO
+  7  gc      TIME TOOK  refused  0 chunks, 0 B WHO
+  6  forget  TIME TOOK  refused  0 snapshots WHO
+  5  forget  TIME TOOK  done     1 snapshot WHO
+END
+also=
+run cairn --json history --limit 4
+json "$out" '"\n".join(x["why"] for x in d)' >got
+: >"$err"
+mv got "$out"
+expect 0 <<'END'
+ended without a word before its first phase
+'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
+1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+snapshot 'host/a/2001-01-04T00:00:00Z' is protected
+END
+# The next one writes down the one that was killed.
+ok cairn gc
+grep -q 'was killed: nothing is lost by that' "$err" || fail "not told"
+run cairn --json history --limit 2
+json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(10, 'done'), (9, 'killed')]" ||
+	fail "$(cat "$out")"
+
+# Damaged, gone, locked, a full file: never more than a warning.
+bytes x 9000 >store/.cairn/history.db
+check 1 cairn history <<'END'
+! cairn: 'DIR/store/.cairn/history.db': damaged database: file is not a database; the next run that is recorded puts it aside and begins a new one
+END
+run cairn gc
+[ "$code" -eq 0 ] || fail "exit code $code"
+also='/^! cairn: warning/!d' expect 0 <<'END'
+! cairn: warning: the history is damaged and starts anew; the old one is put aside as '.cairn/history.db.damaged': 'DIR/store/.cairn/history.db': damaged database: file is not a database
+END
+[ "$(stat -c %s store/.cairn/history.db.damaged)" -eq 9000 ] || fail "not put aside"
+run cairn --json history
+[ "$(json "$out" 'd[0]["run"], len(d)')" = '(1, 1)' ] || fail "$(cat "$out")"
+python3 -c '
+import sqlite3, sys, time
+c = sqlite3.connect("store/.cairn/history.db", isolation_level=None)
+c.execute("begin exclusive")
+print("locked", flush=True)
+time.sleep(60)' >locked &
+pid=$!
+until_true 20 test -s locked
+run cairn forget --dry-run host/a/latest
+run cairn verify
+[ "$code" -eq 0 ] || fail "exit code $code"
+also='/^! cairn: warning/!d' expect 0 <<'END'
+! cairn: warning: this run can not be recorded in the history: 'DIR/store/.cairn/history.db' is kept locked by another program
+END
+kill $pid
+wait $pid 2>/dev/null || true
+# What another reads of it is right.
+ok cairn verify
+python3 -c '
+import sqlite3
+c = sqlite3.connect("file:store/.cairn/history.db?mode=ro", uri=True)
+print(c.execute("pragma integrity_check").fetchall(),
+      c.execute("select kind, result from run order by id").fetchall())' >"$out"
+: >"$err"
+code=0
+expect 0 <<'END'
+[('ok',)] [('gc', 'done'), ('verify', 'done')]
+END
+
+# A dry run leaves nothing; and what is only read is left alone.
+keep=store ok cairn gc --dry-run
+keep=store ok cairn history
+no_leftovers store
+sound store
