@@ -244,6 +244,8 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 		*e = why;
 		return rc;
 	}
+	/* The sweep looks ahead in memory of its own. */
+	touch_end(run->touch);
 	return take_missing(run, e);
 }
 

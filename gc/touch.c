@@ -77,13 +77,21 @@ out:
 	return rc;
 }
 
+void touch_end(struct touch *t)
+{
+	seenset_free(t->seen);
+	free(t->list);
+	free(t->keys);
+	t->seen = NULL;
+	t->list = NULL;
+	t->keys = NULL;
+}
+
 void touch_free(struct touch *t)
 {
 	if (t == NULL)
 		return;
-	seenset_free(t->seen);
-	free(t->list);
-	free(t->keys);
+	touch_end(t);
 	free(t->canaries);
 	free(t->missing);
 	free(t);

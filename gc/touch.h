@@ -84,6 +84,11 @@ int touch_add(
 void touch_repeat(struct touch *t, uint64_t n, uint64_t epoch);
 uint64_t touch_epoch(const struct touch *t);
 int touch_flush(struct touch *t, struct task *task, struct err *e);
+/*
+ * All is put and flushed: gives back the memory that this took.  Only counts,
+ * canaries and missing are asked for then.
+ */
+void touch_end(struct touch *t);
 void touch_counts(const struct touch *t, struct touch_counts *ret);
 
 /*

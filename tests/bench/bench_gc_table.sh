@@ -44,12 +44,22 @@ ratio() {
 		}' "$results"
 }
 
+# verdict VALUE TARGET: "1.23 (1.00..1.50)" against "<=1.10".
+verdict() {
+	awk -v value="${1%% *}" -v target="$2" 'BEGIN {
+		if (value == "-" || target == "report") exit
+		sub(/^<=/, "", target)
+		print value + 0 <= target + 0 ? "met" : "NOT MET"
+	}'
+}
+
 printf '\nratios, median of pairs (least..most)\n'
 # row, series, variant, against, field, what, targets ext4 xfs btrfs
 while read -r row series variant against field what targets; do
 	for fs in ext4 xfs btrfs; do
-		printf '%-34s %-6s %-6s %-22s want %s\n' "$what" "$fs" "$series" \
-			"$(ratio "$row" "$fs" "$series" "$variant" "$against" "$field")" "${targets%% *}"
+		value=$(ratio "$row" "$fs" "$series" "$variant" "$against" "$field")
+		printf '%-34s %-6s %-6s %-22s want %-7s %s\n' "$what" "$fs" "$series" \
+			"$value" "${targets%% *}" "$(verdict "$value" "${targets%% *}")"
 		targets=${targets#* }
 	done
 done <<'TARGETS'
@@ -75,6 +85,19 @@ hotsweep aged sweep refsweep 7 sweep,hot,CPU <=1.00 <=1.00 report
 hotsweep aged sweep refsweep 6 sweep,hot <=1.00 <=1.00 report
 coldsweep aged sweep refsweep 6 sweep,cold <=0.70 <=0.60 report
 TARGETS
+
+# Memory by the size of the batch, and the time of very many references.
+awk -F '\t' '
+	function said(ok) { return ok ? "met" : "NOT MET" }
+	$1 == "batches" || $1 == "entries" {
+		batch = $4 == "batch" ? 1048576 : $4 == "off" ? 0 : $4
+		bound = 64 + 40 * batch / 1048576
+		what = $1
+		if (match($12 " " $13, /references=[0-9]+/)) what = what " " substr($12 " " $13, RSTART, RLENGTH)
+		printf "%-34s %-6s batch %-8s %8.2f s %7.1f MiB anonymous want <=%.1f %s", what, $2, $4, $6, $8 / 1024, bound, said($8 / 1024 <= bound)
+		if ($1 == "entries") printf ", want <=120 s %s", said($6 <= 120)
+		print ""
+	}' "$results"
 
 # Reads against what there is to read: directory blocks and inode blocks.
 awk -F '\t' '

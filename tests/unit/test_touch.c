@@ -2,6 +2,7 @@
 #include "gc/touch.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "datastore/config.h"
@@ -466,6 +467,40 @@ static void canaries_are_spread(void **state)
 		assert_in_range(parts[i], n / 8, n / 5);
 }
 
+/* As many bytes as are allocated now, whoever counts them. */
+__attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(void);
+
+static size_t allocated(void)
+{
+	struct mallinfo2 m;
+
+	if (__sanitizer_get_current_allocated_bytes != NULL)
+		return __sanitizer_get_current_allocated_bytes();
+	m = mallinfo2();
+	return m.uordblks + m.hblkhd;
+}
+
+/* What is left when a mark has ended; lists and memory are given back. */
+static void the_end_keeps_what_was_found(void **state)
+{
+	struct fixture *f = *state;
+	size_t before = 0;
+	size_t n = 0;
+
+	make(f, 1048576);
+	f->store.absent[7] = true;
+	add_range(f, 0, 100);
+	flush(f);
+	before = allocated();
+	touch_end(f->t);
+	assert_true(before - allocated() > 70 * (1U << 20));
+	(void)touch_canaries(f->t, &n);
+	assert_int_equal(n, 99);
+	assert_int_equal(index_of(touch_missing(f->t, &n)), 7);
+	assert_int_equal(n, 1);
+	assert_int_equal(counts(f).touched, 99);
+}
+
 #define TOUCH_TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int main(void)
@@ -483,6 +518,7 @@ int main(void)
 		TOUCH_TEST(a_hook_ends_it),
 		TOUCH_TEST(stops_when_told),
 		TOUCH_TEST(canaries_are_spread),
+		TOUCH_TEST(the_end_keeps_what_was_found),
 	};
 
 	touch_free(NULL);
