@@ -214,7 +214,7 @@ referenced by: 1 index file, 1 MiB
 deduplication: 1.00
 free space:    FIGURES
 ! cairn: gc: mark 100% (1 of 1 index files read, 2 of 2 references, 0 waiting)
-! cairn: gc: sweep 100% (2 chunks kept, 0 removed, 0 pending)
+! cairn: gc: sweep 100% (65536 of 65536 directories, 2 chunks kept, 0 removed, 0 pending)
 END
 for how in '--progress never' --quiet -q; do
 	# shellcheck disable=SC2086
