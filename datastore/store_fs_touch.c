@@ -299,7 +299,9 @@ static void note_visits(struct touching *t, struct piece *p)
 /* Until another number of threads is better; *first moves on. */
 static int touch_alone(struct touching *t, size_t *first, struct err *e)
 {
-	struct piece p;
+	/* None of it is watched: that would take longer than a touch that does
+	 * not wait. */
+	struct piece p = { .n = 0 };
 	int rc = 0;
 
 	while (rc == 0 && *first < t->b->todo && t->s->pace.threads == 1) {
