@@ -373,6 +373,12 @@ static int export_entry(struct export *x, struct catalog_bytes path,
 	if (rc < 0 || !sound)
 		return rc;
 	rc = tree_export_fill(&x->entry, path, row, e);
+	if (is_damage(rc)) {
+		x->result.damaged++;
+		say(x, path, "lacks attributes, or names of its owners",
+		    e->msg);
+		rc = err_forget(e);
+	}
 	if (rc == 0 && linked)
 		rc = link_entry(x, &first, e);
 	if (rc == 0)

@@ -13,6 +13,7 @@
 #include "datastore/base/file.h"
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
+#include "index/catalog_salvage.h"
 #include "index/tree_restore_internal.h"
 
 #define DIRS_OPEN_MAX 256U
@@ -167,13 +168,32 @@ enum restore_taken restore_taken(const struct restore *r)
 							  : RESTORE_REPLACE;
 }
 
+/* An entry without them is better than none. */
+static int lose_attr(struct restore *r, struct err *e)
+{
+	r->result.metadata_failed++;
+	if (r->result.missed[RESTORE_MISS_XATTR]++ == 0)
+		task_message(r->task, TASK_WARNING,
+		    "%s; what has these attributes is restored without them "
+		    "(said once; others are counted)",
+		    e->msg);
+	return err_forget(e);
+}
+
 int restore_attr_of(struct restore *r, const struct restore_meta *m,
     struct restore_attr **ret, struct err *e)
 {
+	struct restore_attr *attr = NULL;
+	int rc = 0;
+
 	*ret = NULL;
 	if ((m->has & CATALOG_HAS_ATTR) == 0)
 		return 0;
-	return restore_names_attr(r->names, m->attr, ret, e);
+	rc = restore_names_attr(r->names, m->attr, &attr, e);
+	if (rc < 0)
+		return catalog_can_salvage(e) ? lose_attr(r, e) : rc;
+	*ret = attr;
+	return 0;
 }
 
 int restore_record_add(struct restore *r, const struct restore_record *rec,

@@ -128,6 +128,25 @@ static void a_tar_comes_back(void **state)
 	buf_release(&name);
 }
 
+/* What has attributes that are lost is there, without them. */
+static void does_without_attributes(void **state)
+{
+	struct tarfix *t = *state;
+	struct tree_export_result r;
+
+	make_all(t);
+	tarfix_push(t);
+	catalogfix_extract(t->x, "root.tar.catalog", "hurt");
+	catalogfix_sql(t->x, "hurt", false, "delete from attr");
+	assert_ok(catalogfix_open_file(t->x, "hurt"), &t->x->f->e);
+	assert_ok(tarfix_export(t, TREE_EXPORT_TAR, "", &r), &t->x->f->e);
+	assert_int_equal(r.left_out, 0);
+	assert_true(r.damaged > 0);
+	assert_int_equal(
+	    restorefix_said(t->x->f, "lacks attributes"), (int)r.damaged);
+	assert_int_equal(r.entries, 18);
+}
+
 static void a_path_comes_alone(void **state)
 {
 	struct tarfix *t = *state;
@@ -346,6 +365,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TARFIX_TEST(a_tar_comes_back),
+		TARFIX_TEST(does_without_attributes),
 		TARFIX_TEST(a_path_comes_alone),
 		TARFIX_TEST(a_directory_comes_with_what_is_in_it),
 		TARFIX_TEST(a_path_that_is_not_there_is_an_error),

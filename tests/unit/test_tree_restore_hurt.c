@@ -445,6 +445,32 @@ static void descends_only_directories(void **state)
 	restorefix_assert_file(t->f, "outside/victim", "precious", 8);
 }
 
+/* What has attributes that are lost is there, without them. */
+static void does_without_attributes(void **state)
+{
+	struct rowfix *t = *state;
+	struct catalog_entry row = rowfix_row(t, ROOT, "a", CATALOG_FILE, 0600);
+
+	row.has |= CATALOG_HAS_ATTR;
+	row.attr = 77;
+	rowfix_content(t, &row, "content", 7);
+	rowfix_add(t, &row);
+	row = rowfix_row(t, ROOT, "d", CATALOG_DIR, 0700);
+	row.has |= CATALOG_HAS_ATTR;
+	row.attr = 78;
+	rowfix_add(t, &row);
+	rowfix_text(t, row.id, "b", "in it");
+	rowfix_commit(t, "root.tree");
+	assert_ok(rowfix_restore(t, &whole), &t->f->e);
+	rowfix_assert_text(t, "a", "content");
+	rowfix_assert_text(t, "d/b", "in it");
+	assert_int_equal(t->result.damaged, 0);
+	assert_int_equal(t->result.metadata_failed, 2);
+	assert_int_equal(t->result.missed[RESTORE_MISS_XATTR], 2);
+	assert_int_equal(
+	    restorefix_said(t->f, "attr 77 is not there; what has these"), 1);
+}
+
 static void ends_loops(void **state)
 {
 	struct rowfix *t = *state;
@@ -559,6 +585,7 @@ int main(void)
 		ROWFIX_TEST(bears_giant_holes),
 		ROWFIX_TEST(bears_impossible_rows),
 		ROWFIX_TEST(descends_only_directories),
+		ROWFIX_TEST(does_without_attributes),
 		ROWFIX_TEST(ends_loops),
 		ROWFIX_TEST(stops_when_full),
 		ROWFIX_TEST(stops_cleanly),
