@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/entry.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/opened.h"
 #include "cli/output.h"
@@ -21,9 +22,13 @@
 static int cat_archive(struct app *app, struct opened *o, struct err *e)
 {
 	struct archive_result result;
-
-	return archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
+	int rc = archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
 	    "standard output", &app->task, &result, e);
+
+	if (rc < 0)
+		hint_damage(
+		    app, &o->id, "'restore --skip-damaged' gives the rest", e);
+	return rc;
 }
 
 static int to_stdout(void *ctx, const void *p, size_t n, struct err *e)
@@ -52,6 +57,8 @@ static int cat_file(struct app *app, struct opened *o, struct err *e)
 	if (rc == 0)
 		rc = tree_cat(
 		    o->catalog, r, file, to_stdout, NULL, &app->task, e);
+	if (rc < 0)
+		hint_damage(app, &o->id, NULL, e);
 	archive_reader_free(r);
 	free(file);
 	return rc;

@@ -242,7 +242,7 @@ out:
 	datastore_close(l.ds);
 	if (rc < 0)
 		return rc;
-	return l.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
+	return l.damaged ? EXIT_DAMAGE : EXIT_DONE;
 }
 
 struct group_row {
@@ -357,7 +357,7 @@ out:
 	datastore_close(l.ds);
 	if (rc < 0)
 		return rc;
-	return l.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
+	return l.damaged ? EXIT_DAMAGE : EXIT_DONE;
 }
 
 /* The one that --ns names, or below it; of the root, all. */
@@ -446,7 +446,7 @@ out:
 	datastore_close(l.ds);
 	if (rc < 0)
 		return rc;
-	return l.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
+	return l.damaged ? EXIT_DAMAGE : EXIT_DONE;
 }
 
 static int files_json(

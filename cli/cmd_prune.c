@@ -520,5 +520,5 @@ int cmd_prune(struct app *app, const struct invocation *inv, struct err *e)
 		return EXIT_FAILED;
 	if (p.busy > 0)
 		return EXIT_BUSY;
-	return p.damaged ? EXIT_INCOMPLETE : EXIT_DONE;
+	return p.damaged ? EXIT_DAMAGE : EXIT_DONE;
 }

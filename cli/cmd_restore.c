@@ -13,6 +13,8 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/gaps.h"
+#include "cli/hint.h"
 #include "cli/opened.h"
 #include "cli/output.h"
 #include "cli/restore_tree.h"
@@ -290,8 +292,11 @@ static int to_new(struct app *app, struct opened *o, struct target *t,
 }
 
 static int print_result(const struct app *app, const struct opened *o,
-    const struct target *t, const struct archive_result *r, struct err *e)
+    const struct target *t, const struct archive_result *r,
+    const struct gaps *gaps, struct err *e)
 {
+	int rc = 0;
+
 	char size[TEXT_SIZE_SIZE];
 	char written[TEXT_SIZE_SIZE];
 
@@ -303,10 +308,12 @@ static int print_result(const struct app *app, const struct opened *o,
 		js_set_name(doc, "target", t->word, e);
 		js_set_u64(doc, "size", r->bytes, e);
 		js_set_u64(doc, "written", r->bytes_written, e);
+		gaps_json(gaps, doc, e);
 		return output_json(doc, e);
 	}
-	return output_text(e, "'%s': %s restored, %s written\n", t->shown,
+	rc = output_text(e, "'%s': %s restored, %s written\n", t->shown,
 	    text_size(size, r->bytes), text_size(written, r->bytes_written));
+	return rc < 0 ? rc : gaps_print(gaps, e);
 }
 
 static int restore_stream(struct app *app, const struct invocation *inv,
@@ -314,13 +321,19 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 {
 	struct target t = { .dir_fd = -1, .overwrite = overwrite };
 	struct archive_result result = { .bytes = 0 };
+	struct gaps *gaps = calloc(1, sizeof(*gaps));
 	bool skipped = false;
-	int rc = opened_archive(o, inv->args[1], e);
+	bool damage = false;
+	int rc =
+	    gaps == NULL ? err_nomem(e) : opened_archive(o, inv->args[1], e);
 
 	if (rc == 0)
 		rc = target_open(&t, inv, o->ds, e);
-	if (rc < 0)
+	if (rc < 0 || gaps == NULL)
 		goto out;
+	gaps_init(gaps, &app->task, t.shown);
+	if (invocation_has(inv, "skip-damaged"))
+		archive_skip_damage(o->archive, &gaps->hook);
 	skipped = !t.device && t.exists && t.overwrite == TREE_OVERWRITE_NEVER;
 	if (skipped)
 		task_message(&app->task, TASK_WARNING,
@@ -333,12 +346,19 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 		rc = to_existing(app, o, &t, &result, e);
 	else
 		rc = to_new(app, o, &t, &result, e);
+	if (rc < 0)
+		hint_damage(app, &o->id, "--skip-damaged restores the rest", e);
+	gaps_end(gaps);
+	damage = gaps->ranges > 0;
 	if (rc == 0 && !skipped)
-		rc = print_result(app, o, &t, &result, e);
+		rc = print_result(app, o, &t, &result, gaps, e);
 out:
+	free(gaps);
 	target_release(&t);
 	if (rc < 0)
 		return rc;
+	if (damage)
+		return EXIT_DAMAGE;
 	return skipped ? EXIT_INCOMPLETE : EXIT_DONE;
 }
 

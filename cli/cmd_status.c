@@ -317,5 +317,6 @@ int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
 	datastore_close(s.ds);
 	if (rc < 0)
 		return rc;
-	return s.gc_damaged || s.damaged_places ? EXIT_INCOMPLETE : EXIT_DONE;
+	return s.gc_damaged || s.damaged_places || s.damaged > 0 ? EXIT_DAMAGE
+								 : EXIT_DONE;
 }

@@ -39,8 +39,8 @@ struct command {
 	/* The exit code (exit.h), or a negative error with *e filled. */
 	int (*run)(
 	    struct app *app, const struct invocation *inv, struct err *e);
-	/* It is asked for damage, or for content: ERR_CORRUPT ends it with
-	 * EXIT_DAMAGE, not EXIT_FAILED. */
+	/* What it reads is the datastore's: ERR_CORRUPT is damage of that, and
+	 * ends it with EXIT_DAMAGE.  Of push it may be of a source. */
 	bool finds_damage;
 };
 

@@ -99,6 +99,9 @@ static const struct command_option restore_options[] = {
 	    "what to do with a target that exists (default: never)" },
 	{ "numeric-owner", 0, NULL, false,
 	    "owners by their numbers, not by their names" },
+	{ "skip-damaged", 0, NULL, false,
+	    "of a stream: zeros for what is damaged, and name it (exit code "
+	    "4)" },
 };
 
 static const struct command_option forget_options[] = {
@@ -174,16 +177,15 @@ const struct command commands[] = {
 	    "exit code 3.",
 	    OPTIONS(push_options), 2, COMMAND_ARGS_ANY, cmd_push, false },
 	{ "list", "[GROUP]", "list snapshots", "Oldest first in each group.",
-	    OPTIONS(list_options), 0, 1, cmd_list, false },
-	{ "groups", "", "list groups", "", NO_OPTIONS, 0, 0, cmd_groups,
-	    false },
+	    OPTIONS(list_options), 0, 1, cmd_list, true },
+	{ "groups", "", "list groups", "", NO_OPTIONS, 0, 0, cmd_groups, true },
 	{ "namespaces", "", "list namespaces",
 	    "With --ns: that one and those below it. The root is shown as -.",
-	    NO_OPTIONS, 0, 0, cmd_namespaces, false },
+	    NO_OPTIONS, 0, 0, cmd_namespaces, true },
 	{ "files", "SNAPSHOT", "list the archives of a snapshot",
 	    "SNAPSHOT is GROUP/TIME, as in host/web1/2026-11-30T12:00:00Z or\n"
 	    "host/web1/latest.",
-	    NO_OPTIONS, 1, 1, cmd_files, false },
+	    NO_OPTIONS, 1, 1, cmd_files, true },
 	{ "ls", "SNAPSHOT ARCHIVE [PATH]", "list a directory of an archive",
 	    "ARCHIVE is a NAME.tree, or a NAME.tar that has a catalog. Names "
 	    "come in the\norder of their bytes; control characters in them are "
@@ -232,8 +234,8 @@ const struct command commands[] = {
 	    "write a tree or tar as an archive file to standard output",
 	    "All of NAME.tree or NAME.tar, or a path in it. A NAME.tar without "
 	    "PATH is given\nas a tar exactly as it was pushed. What the format "
-	    "has no place for and what is\ndamaged is left out and reported: "
-	    "exit code 3.",
+	    "has no place for is left out\nand reported: exit code 3; what is "
+	    "damaged, too: 4.",
 	    OPTIONS(export_options), 2, 3, cmd_export, true },
 	{ "restore", "SNAPSHOT ARCHIVE TARGET [PATH...]",
 	    "give an archive, or files of one, back",
@@ -242,20 +244,21 @@ const struct command commands[] = {
 	    "missing, with owners, modes,\ntimes and all else that this user "
 	    "may set. Files that exist are left alone\n(exit code 3) unless "
 	    "--overwrite says changed (replace those whose size, time\nor kind "
-	    "differ) or always. What is damaged is named and left out.\n"
+	    "differ) or always. What is damaged is named and left\nout (exit code 4).\n"
 	    "Any other archive is written as one file: TARGET is the file's "
 	    "name, a\ndirectory (the file is then named ARCHIVE) or a block "
 	    "device. A file gets its\nname when it is whole, and is for its "
 	    "owner only. An existing one is left\nalone (exit code 3) unless "
 	    "--overwrite says changed (write, in place, only what\ndiffers) or "
 	    "always. A block device must be large enough and is written only\n"
-	    "with always.",
+	    "with always. A damaged one is not restored (exit code 4), but "
+	    "with\n--skip-damaged, which writes zeros where it is.",
 	    OPTIONS(restore_options), 3, COMMAND_ARGS_ANY, cmd_restore, true },
 	{ "forget", "SNAPSHOT...", "remove snapshots",
 	    "Space comes back with the next 'cairn gc'. A protected snapshot, "
 	    "or one that\nanybody reads, is refused; the others are removed "
 	    "all the same.",
-	    OPTIONS(forget_options), 1, COMMAND_ARGS_ANY, cmd_forget, false },
+	    OPTIONS(forget_options), 1, COMMAND_ARGS_ANY, cmd_forget, true },
 	{ "prune", "[GROUP]", "remove snapshots that no rule keeps",
 	    "Each group on its own; without GROUP, all of the namespace. The "
 	    "rules are\nthose of the command line, or else the keep- keys of "
@@ -266,29 +269,29 @@ const struct command commands[] = {
 	    "time\nzone (key time-zone of the config file; default UTC).\n\n"
 	    "Always kept: protected snapshots; the newest of all if it is "
 	    "unfinished; those\ndated in the future, and damaged ones (exit "
-	    "code 3), which count for\nnothing. Each is listed with a "
+	    "code 4), which count for\nnothing. Each is listed with a "
 	    "reason.\n\n"
 	    "Space comes back with the next 'cairn gc'. Exit code 75: a "
 	    "snapshot was in use\nand is left for the next time.",
-	    OPTIONS(prune_options), 0, 1, cmd_prune, false },
+	    OPTIONS(prune_options), 0, 1, cmd_prune, true },
 	{ "protect", "SNAPSHOT...", "keep snapshots from being removed", "",
-	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_protect, false },
+	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_protect, true },
 	{ "unprotect", "SNAPSHOT...", "allow snapshots to be removed", "",
-	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_unprotect, false },
+	    NO_OPTIONS, 1, COMMAND_ARGS_ANY, cmd_unprotect, true },
 	{ "note", "SNAPSHOT [TEXT]", "show or set the note of a snapshot",
 	    "Without TEXT the note is shown; an empty TEXT removes it.",
-	    NO_OPTIONS, 1, 2, cmd_note, false },
+	    NO_OPTIONS, 1, 2, cmd_note, true },
 	{ "gc", "[status]", "collect garbage",
 	    "Removes the chunks that no snapshot references and that were last "
 	    "used longer\nago than the cutoff. Backups may go on meanwhile. "
 	    "'cairn gc status' tells of\nthe last run and of one that is "
 	    "running.",
-	    OPTIONS(gc_options), 0, 1, cmd_gc, false },
+	    OPTIONS(gc_options), 0, 1, cmd_gc, true },
 	{ "history", "[RUN]", "what ran: gc, forget, prune and verify",
 	    "The newest first. With RUN, a number of that list: all that is "
 	    "known of it.\nWhat a garbage collection removed, digest by digest, "
 	    "is kept for 90 days.",
-	    OPTIONS(history_options), 0, 1, cmd_history, false },
+	    OPTIONS(history_options), 0, 1, cmd_history, true },
 	{ "verify", "[GROUP|SNAPSHOT]", "read and check everything again",
 	    "Without an argument: the whole datastore (with --ns: that "
 	    "namespace). Chunks\nthat are proven bad are renamed to .bad; the "
@@ -296,7 +299,7 @@ const struct command commands[] = {
 	    "damage was found.",
 	    NO_OPTIONS, 0, 1, cmd_verify, true },
 	{ "status", "", "space, counts and the last garbage collection", "",
-	    NO_OPTIONS, 0, 0, cmd_status, false },
+	    NO_OPTIONS, 0, 0, cmd_status, true },
 	{ "inspect", "FILE", "explain a chunk, blob, index or manifest file",
 	    "FILE is any path; no datastore is needed.", NO_OPTIONS, 1, 1,
 	    cmd_inspect, true },

@@ -98,3 +98,24 @@ void hint_no_space(const struct app *app, struct err *e)
 	    hint_command(app, HINT_NAMESPACE, "forget SNAPSHOT", forget),
 	    hint_command(app, HINT_STORE, "gc --cutoff 0", gc));
 }
+
+void hint_damage(const struct app *app, const struct backup_snapshot *id,
+    const char *rest, struct err *e)
+{
+	struct backup_snapshot here = *id;
+	char name[BACKUP_PATH_SIZE];
+	char verify[BACKUP_PATH_SIZE + 16];
+	char command[HINT_SIZE];
+
+	if (e->code != ERR_CORRUPT && !err_is_sys(e, EIO))
+		return;
+	/* As it is typed: --ns says the namespace. */
+	here.group.ns.name[0] = '\0';
+	backup_snapshot_text(&here, name);
+	(void)snprintf(verify, sizeof(verify), "verify %s", name);
+	err_suffix(e,
+	    "; '%s' names all that is damaged%s%s, and a push of the same "
+	    "data mends it",
+	    hint_command(app, HINT_NAMESPACE, verify, command),
+	    rest != NULL ? ", " : "", rest != NULL ? rest : "");
+}

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "cli/app.h"
+#include "datastore/backupid.h"
 #include "datastore/base/err.h"
 
 #define HINT_SIZE 320 /* a longer one loses its options, not its command */
@@ -28,6 +29,13 @@ enum hint_scope {
  */
 const char *hint_command(const struct app *app, enum hint_scope scope,
     const char *rest, char out[HINT_SIZE]);
+
+/*
+ * Behind an error that is damage, of something in this snapshot: what can be
+ * done.  rest: the option that gives what is left, or NULL.
+ */
+void hint_damage(const struct app *app, const struct backup_snapshot *id,
+    const char *rest, struct err *e);
 
 /* Behind an error of a full file system: how to make room. */
 void hint_no_space(const struct app *app, struct err *e);

@@ -10,6 +10,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
@@ -305,11 +306,13 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	if (rc == 0)
 		rc = app->json ? print_json(o, &t, &result, e)
 			       : print_text(&t, &result, e);
+	if (rc < 0)
+		hint_damage(app, &o->id, NULL, e);
 	catalog_close(c);
 	free(paths);
 	if (rc < 0)
 		return rc;
-	if (catalog_gaps_any(&result.gaps))
+	if (catalog_gaps_any(&result.gaps) || result.damaged > 0)
 		return EXIT_DAMAGE;
 	return is_whole(&result) && !o->incomplete ? EXIT_DONE
 						   : EXIT_INCOMPLETE;

@@ -245,6 +245,11 @@ void archive_close(struct archive *a)
 	free(a);
 }
 
+void archive_skip_damage(struct archive *a, const struct archive_gaps *gaps)
+{
+	a->gaps = gaps;
+}
+
 uint64_t archive_size(const struct archive *a)
 {
 	return a->size;

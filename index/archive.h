@@ -105,6 +105,19 @@ int archive_extract(struct archive *a, int fd, enum archive_output how,
     const char *shown, struct task *task, struct archive_result *ret,
     struct err *e);
 
+/*
+ * For who wants what is left: a chunk that is missing, bad or can not be read
+ * ends no archive_extract from now on, but is told, in order, in the caller's
+ * thread, and zeros (of a sparse file: a hole) take its place.  *gaps is
+ * borrowed; NULL: as before.
+ */
+struct archive_gaps {
+	void (*fn)(
+	    void *ctx, uint64_t start, uint64_t end, const struct err *why);
+	void *ctx;
+};
+void archive_skip_damage(struct archive *a, const struct archive_gaps *gaps);
+
 /* What a thread needs to load chunks; the caller's to make and release. */
 struct archive_loader {
 	struct codec *codec;

@@ -39,6 +39,8 @@ struct slot {
 	uint64_t start;
 	struct buf content;
 	uint64_t written;
+	bool gap;       /* it could not be had: */
+	struct err why; /* this is the reason */
 };
 
 struct local {
@@ -243,6 +245,28 @@ static int make_zeros(struct slot *s, struct err *e)
 	return 0;
 }
 
+/* Is it the chunk's failure, and is that wanted to be passed over? */
+static bool is_gap(const struct extraction *x, const struct err *e)
+{
+	return x->a->gaps != NULL &&
+	    (e->code == ERR_CORRUPT || err_is_sys(e, EIO));
+}
+
+static int leave_gap(
+    struct extraction *x, struct slot *s, struct local *l, struct err *e)
+{
+	int rc = 0;
+
+	s->gap = true;
+	s->why = *e;
+	(void)err_forget(e);
+	buf_reset(&s->content);
+	if (x->how == ARCHIVE_SPARSE_FILE)
+		return 0;
+	rc = make_zeros(s, e);
+	return rc < 0 ? rc : write_placed(x, s, &l->there, e);
+}
+
 static int work(void *ctx, void *local, void *arg, struct err *e)
 {
 	struct extraction *x = ctx;
@@ -253,6 +277,7 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	if (rc < 0)
 		return rc;
 	s->written = 0;
+	s->gap = false;
 	if (is_known_zeros(x, s)) {
 		if (x->how == ARCHIVE_SPARSE_FILE)
 			return 0;
@@ -261,8 +286,10 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	}
 	rc = archive_load_chunk(x->a->ds, &l->loader, &s->entry.digest,
 	    s->entry.end - s->start, &s->content, e);
-	if (rc < 0)
-		return damaged(x, s, rc, l->loader.bad, e);
+	if (rc < 0) {
+		rc = damaged(x, s, rc, l->loader.bad, e);
+		return is_gap(x, e) ? leave_gap(x, s, l, e) : rc;
+	}
 	learn_zeros(x, s);
 	return write_placed(x, s, &l->there, e);
 }
@@ -338,6 +365,9 @@ static int retire(void *ctx, void *arg, struct err *e)
 	}
 	if (rc < 0)
 		return rc;
+	if (s->gap)
+		x->a->gaps->fn(
+		    x->a->gaps->ctx, s->start, s->entry.end, &s->why);
 	x->result.bytes += s->entry.end - s->start;
 	x->result.bytes_written += s->written;
 	report(x);

@@ -18,6 +18,7 @@ struct archive {
 	uint64_t longest;   /* chunk of it; known when checked */
 	struct buf content; /* of a blob */
 	int fd;             /* of archive_of_file, else -1 */
+	const struct archive_gaps *gaps; /* NULL: damage is an error */
 };
 
 /* All buffers of chunks together: one per slot, two per thread. */

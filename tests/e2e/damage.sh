@@ -97,6 +97,46 @@ for how in missing empty header short zeros bit other bomb link; do
 	cmp "$out" disk
 	sound store
 done
+# What is left of a stream: zeros for what is damaged, by the range.
+fresh
+spoil missing
+{
+	head -c 65536 disk
+	head -c 65536 /dev/zero
+	tail -c +131073 disk
+} >left
+check 4 cairn restore --skip-damaged $a disk.img target <<'END'
+'target': 293 KiB restored, 229 KiB written
+  damaged: 64 KiB in 1 range, zeros in the target
+! cairn: warning: 'target': bytes 65536 to 131071 are damaged, and zeros now: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk DIGEST at offset 65536: 'DIR/store/.chunks/345b/DIGEST' does not exist
+END
+cmp target left
+cp disk target
+check 4 cairn restore --skip-damaged --overwrite=changed $a disk.img target <<'END'
+'target': 293 KiB restored, 64 KiB written
+  damaged: 64 KiB in 1 range, zeros in the target
+! cairn: warning: 'target': bytes 65536 to 131071 are damaged, and zeros now: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk DIGEST at offset 65536: 'DIR/store/.chunks/345b/DIGEST' does not exist
+END
+cmp target left
+run cairn --json restore --skip-damaged --overwrite=always $a disk.img target
+[ "$code" -eq 4 ] || fail "exit code $code"
+json "$out" '[d["damaged-bytes"], d["damaged-ranges"], d["damaged-at"]]' >ranges
+grep -qF "[65536, 1, [{'start': 65536, 'end': 131072}]]" ranges || fail "$(cat ranges)"
+check 0 cairn restore --skip-damaged host/b/latest data.raw whole <<'END'
+'whole': 195.3 KiB restored, 195.3 KiB written
+END
+cmp whole other
+# All but the last chunk: one range.
+find store/.chunks -type f -size 65548c -delete
+rm target whole
+check 4 cairn restore --skip-damaged $a disk.img target <<'END'
+'target': 293 KiB restored, 36.97 KiB written
+  damaged: 256 KiB in 1 range, zeros in the target
+! cairn: warning: 'target': bytes 0 to 262143 are damaged, and zeros now: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk DIGEST at offset 0: 'DIR/store/.chunks/649b/DIGEST' does not exist
+END
+cmp -n 262144 target /dev/zero
+rm target
+
 told() { # see expect
 	mv "$said" "$out"
 	: >"$err"
@@ -107,9 +147,9 @@ told
 expect 0 <<'END'
 -- missing
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 1 missing, 0 bad (renamed to .bad), 0 unreadable
@@ -118,9 +158,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: missing
 -- empty
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -129,9 +169,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob of 0 bytes, want at least 12
 -- header
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -140,9 +180,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob of 11 bytes, want at least 12
 -- short
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 781.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -151,9 +191,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da
 -- zeros
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -162,9 +202,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob with unknown magic 0000000000000000
 -- bit
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -173,9 +213,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da
 -- other
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -184,9 +224,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: the content has another digest than the name
 -- bomb
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 721.5 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -195,9 +235,9 @@ verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: zstd data expands to more than 16777216 bytes
 -- link
 cat: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 0 bad (renamed to .bad), 1 unreadable
@@ -453,9 +493,9 @@ done
 told
 expect 0 <<'END'
 -- manifest of N bytes
-list host/a: 3
+list host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
-files host/a/2001-01-01T00:00:00Z: 1
+files host/a/2001-01-01T00:00:00Z: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
@@ -468,13 +508,13 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 4
 verify host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
 gc: 0
-note host/a/2001-01-01T00:00:00Z text: 1
+note host/a/2001-01-01T00:00:00Z text: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
-list host/a: 3
+list host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
-files host/a/2001-01-01T00:00:00Z: 1
+files host/a/2001-01-01T00:00:00Z: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
@@ -487,13 +527,13 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 4
 verify host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
 gc: 0
-note host/a/2001-01-01T00:00:00Z text: 1
+note host/a/2001-01-01T00:00:00Z text: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
-list host/a: 3
+list host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
-files host/a/2001-01-01T00:00:00Z: 1
+files host/a/2001-01-01T00:00:00Z: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
@@ -506,13 +546,13 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 4
 verify host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 gc: 0
-note host/a/2001-01-01T00:00:00Z text: 1
+note host/a/2001-01-01T00:00:00Z text: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
-list host/a: 3
+list host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
-files host/a/2001-01-01T00:00:00Z: 1
+files host/a/2001-01-01T00:00:00Z: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
@@ -525,21 +565,21 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 4
 verify host/a: 4
     ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 gc: 0
-note host/a/2001-01-01T00:00:00Z text: 1
+note host/a/2001-01-01T00:00:00Z text: 4
     ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
 protect host/a/2001-01-01T00:00:00Z: 0
 END
 also=
 fresh
 cut_to index.json.blob 0
-check 3 cairn list <<'END'
+check 4 cairn list <<'END'
 SNAPSHOT                          SIZE  FILES  VERIFIED  PROTECTED  NOTE
 host/a/2001-01-01T00:00:00Z          -      -  damaged   -
 host/b/2001-01-02T00:00:00Z  195.3 KiB      1  ok        -
 ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
 END
 run cairn --json list
-[ "$code" -eq 3 ] || fail "exit code $code"
+[ "$code" -eq 4 ] || fail "exit code $code"
 [ "$(json "$out" 'd[0]["damaged"]')" = True ] || fail "not told"
 events "$err"
 check 0 cairn forget $a <<'END'
@@ -619,45 +659,45 @@ done
 told
 expect 0 <<'END'
 .cairn/damaged empty: 0 0 0 0 0 3
-.cairn/damaged half: 0 0 0 0 0 3
-.cairn/damaged short: 0 0 0 0 0 3
+.cairn/damaged half: 0 0 4 0 0 3
+.cairn/damaged short: 0 0 4 0 0 3
 .cairn/damaged junk: 0 0 0 0 0 3
-.cairn/format empty: 1 4 1 1 4 1
-.cairn/format half: 1 4 1 1 4 1
-.cairn/format short: 0 0 0 0 0 3
-.cairn/format junk: 1 4 1 1 4 1
-.cairn/gc.last empty: 0 0 0 0 0 3
-.cairn/gc.last half: 0 0 0 0 0 3
-.cairn/gc.last short: 0 0 0 0 0 3
-.cairn/gc.last junk: 0 0 0 0 0 3
-.cairn/gc.running empty: 0 0 0 0 0 3
-.cairn/gc.running half: 0 0 0 0 0 3
-.cairn/gc.running short: 0 0 0 0 0 3
-.cairn/gc.running junk: 0 0 0 0 0 3
-.cairn/history.db empty: 0 0 0 0 0 3
-.cairn/history.db half: 0 0 0 0 0 3
-.cairn/history.db short: 0 0 0 0 0 3
-.cairn/history.db junk: 0 0 0 0 0 3
-.cairn/history.db-journal junk: 0 0 0 0 0 3
-.cairn/removed empty: 0 0 0 0 0 3
-.cairn/removed half: 0 0 0 0 0 3
-.cairn/removed short: 0 0 0 0 0 3
-.cairn/removed junk: 0 0 0 0 0 3
-.cairn/roots empty: 0 0 0 0 0 3
-.cairn/roots half: 0 0 0 0 0 3
-.cairn/roots short: 0 0 0 0 0 3
-.cairn/roots junk: 0 0 0 0 0 3
-.gc-status empty: 0 0 3 0 0 3
-.gc-status half: 0 0 3 0 0 3
-.gc-status short: 0 0 3 0 0 3
-.gc-status junk: 0 0 3 0 0 3
+.cairn/format empty: 4 4 4 1 4 4
+.cairn/format half: 4 4 4 1 4 4
+.cairn/format short: 0 0 4 0 0 3
+.cairn/format junk: 4 4 4 1 4 4
+.cairn/gc.last empty: 0 0 4 0 0 3
+.cairn/gc.last half: 0 0 4 0 0 3
+.cairn/gc.last short: 0 0 4 0 0 3
+.cairn/gc.last junk: 0 0 4 0 0 3
+.cairn/gc.running empty: 0 0 4 0 0 3
+.cairn/gc.running half: 0 0 4 0 0 3
+.cairn/gc.running short: 0 0 4 0 0 3
+.cairn/gc.running junk: 0 0 4 0 0 3
+.cairn/history.db empty: 0 0 4 0 0 3
+.cairn/history.db half: 0 0 4 0 0 3
+.cairn/history.db short: 0 0 4 0 0 3
+.cairn/history.db junk: 0 0 4 0 0 3
+.cairn/history.db-journal junk: 0 0 4 0 0 3
+.cairn/removed empty: 0 0 4 0 0 3
+.cairn/removed half: 0 0 4 0 0 3
+.cairn/removed short: 0 0 4 0 0 3
+.cairn/removed junk: 0 0 4 0 0 3
+.cairn/roots empty: 0 0 4 0 0 3
+.cairn/roots half: 0 0 4 0 0 3
+.cairn/roots short: 0 0 4 0 0 3
+.cairn/roots junk: 0 0 4 0 0 3
+.gc-status empty: 0 0 4 0 0 3
+.gc-status half: 0 0 4 0 0 3
+.gc-status short: 0 0 4 0 0 3
+.gc-status junk: 0 0 4 0 0 3
 END
 
 # What is said to the two that matter.
 rm -rf store
 cp -a used store
 : >store/.cairn/format
-check 1 cairn list <<'END'
+check 4 cairn list <<'END'
 ! cairn: 'DIR/store/.cairn/format': no JSON: line 1 column 0: unexpected token near end of file; put a copy of it back, or remove it: the next push makes a new one
 END
 rm store/.cairn/format
@@ -671,7 +711,7 @@ END
 rm -rf store
 cp -a used store
 printf '{' >store/.gc-status
-also='s/(file system: ).*/\1FIGURES/' check 3 cairn status <<'END'
+also='s/(file system: ).*/\1FIGURES/' check 4 cairn status <<'END'
 datastore:   DIR/store
 file system: FIGURES
 snapshots:   1 in 1 group, newest of 2001-01-01T00:00:00Z
@@ -679,11 +719,11 @@ damage:      1 chunks are missing or bad; 'cairn verify' names what they hurt
 gc:          see the warning
 ! cairn: warning: 'DIR/store/.gc-status': no JSON: line 1 column 1: string or '}' expected near end of file; the next garbage collection writes it anew
 END
-check 1 cairn gc status <<'END'
+check 4 cairn gc status <<'END'
 ! cairn: 'DIR/store/.gc-status': no JSON: line 1 column 1: string or '}' expected near end of file; the next garbage collection writes it anew
 END
 run cairn --json status
-[ "$code" -eq 3 ] || fail "exit code $code"
+[ "$code" -eq 4 ] || fail "exit code $code"
 json "$out"
 run cairn gc
 ok cairn gc status

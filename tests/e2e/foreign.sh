@@ -240,7 +240,7 @@ didx-csum: list 0, gc 1, verify 4
 fidx-size-mismatch: list 0, gc 1, verify 4
 fidx-size-zero: list 0, gc 1, verify 4
 fidx-chunk-size: list 0, gc 1, verify 4
-fidx-size-2p63: list 3, gc 1, verify 4
+fidx-size-2p63: list 4, gc 1, verify 4
 didx-decreasing: list 0, gc 1, verify 4
 blob-crc: list 0, gc 0, verify 4
 chunk-crc: list 0, gc 0, verify 4
@@ -248,12 +248,12 @@ chunk-content: list 0, gc 0, verify 4
 chunk-empty: list 0, gc 0, verify 4
 chunk-bomb: list 0, gc 0, verify 4
 chunk-missing: list 0, gc 3, verify 4
-manifest-not-json: list 3, gc 0, verify 4
+manifest-not-json: list 4, gc 0, verify 4
 manifest-missing-file: list 0, gc 0, verify 4
-manifest-other-snapshot: list 3, gc 0, verify 4
-manifest-dotdot: list 3, gc 0, verify 4
+manifest-other-snapshot: list 4, gc 0, verify 4
+manifest-dotdot: list 4, gc 0, verify 4
 manifest-csum: list 0, gc 0, verify 4
 manifest-crypt-mode: list 0, gc 0, verify 4
 index-unlisted: list 0, gc 0, verify 4
-group-symlink: list 3, gc 1, verify 4
+group-symlink: list 4, gc 1, verify 4
 END

@@ -349,7 +349,7 @@ END
 tar -xpzf "$here/../golden/pbs-store.tar.gz"
 keep=pbs-store run cairn -q -d ./pbs-store prune --keep-last 1 --dry-run
 sed -i '/^removed\|^would/!d' "$out"
-expect 3 <<'END'
+expect 4 <<'END'
 would remove 0 of 5 snapshots
 ! cairn: warning: 1 damaged snapshot: kept, and counted for no rule; 'cairn verify' looks again, 'cairn forget' removes
 END

@@ -141,7 +141,7 @@ print(open(sys.argv[1], "rb").read()[4096 + 8:4096 + 40].hex())' \
 	store/$t/root.tree.didx)
 mv "store/.chunks/${chunk:0:4}/$chunk" away
 run cairn restore $t root.tree out4
-[ "$code" -eq 3 ] || fail "exit code $code"
+[ "$code" -eq 4 ] || fail "exit code $code"
 damaged=$(sed -n 's/^  damaged: //p' "$out")
 [ "$damaged" -gt 0 ] || fail "nothing is damaged"
 [ "$(grep -c "'out4/.*': .*: chunk $chunk at offset 0: " "$err")" -eq \

@@ -103,6 +103,57 @@ static void names_damage_and_writes_nothing_behind_it(void **state)
 	assert_int_equal(f->messages.len, 0);
 }
 
+struct told {
+	unsigned n;
+	uint64_t start;
+	uint64_t end;
+	char why[ERR_MSG_SIZE];
+};
+
+static void on_gap(
+    void *ctx, uint64_t start, uint64_t end, const struct err *why)
+{
+	struct told *t = ctx;
+
+	t->n++;
+	t->start = start;
+	t->end = end;
+	(void)snprintf(t->why, sizeof(t->why), "%s", why->msg);
+}
+
+/* Zeros take the place of what can not be had, in every way of writing. */
+static void passes_over_damage_that_is_to_be_skipped(void **state)
+{
+	static const enum archive_output modes[] = { ARCHIVE_APPEND,
+		ARCHIVE_SPARSE_FILE, ARCHIVE_OVERWRITE,
+		ARCHIVE_OVERWRITE_CHANGED };
+	struct restorefix *f = *state;
+	uint8_t *want = push_image(f);
+	struct digest d = restorefix_entry(f, IMG, HURT).digest;
+	struct told told;
+	const struct archive_gaps gaps = { .fn = on_gap, .ctx = &told };
+
+	restorefix_spoil(f, &d, SPOIL_CONTENT);
+	memset(want + HURT * CHUNK, 0, CHUNK);
+	archive_skip_damage(f->archive, &gaps);
+	for (size_t i = 0; i < TEST_COUNT(modes); i++) {
+		told = (struct told){ .n = 0 };
+		new_target(f);
+		assert_ok(extract(f, modes[i]), &f->e);
+		restorefix_assert_file(f, OUT, want, CHUNKS * CHUNK);
+		assert_int_equal(told.n, 1);
+		assert_int_equal(told.start, HURT * CHUNK);
+		assert_int_equal(told.end, (HURT + 1) * CHUNK);
+		assert_non_null(strstr(told.why, "digest"));
+	}
+	/* It is recorded all the same, and an error again if that is not
+	 * wanted any more. */
+	assert_int_equal(restorefix_listed(f, &d, "bad"), TEST_COUNT(modes));
+	archive_skip_damage(f->archive, NULL);
+	new_target(f);
+	assert_err(extract(f, ARCHIVE_APPEND), &f->e, ERR_CORRUPT, "digest");
+}
+
 static void fails_in_every_way_of_writing(void **state)
 {
 	static const enum archive_output modes[] = { ARCHIVE_SPARSE_FILE,
@@ -550,6 +601,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RESTOREFIX_TEST(names_damage_and_writes_nothing_behind_it),
+		RESTOREFIX_TEST(passes_over_damage_that_is_to_be_skipped),
 		RESTOREFIX_TEST(fails_in_every_way_of_writing),
 		RESTOREFIX_TEST(lists_a_repeated_chunk_once),
 		RESTOREFIX_TEST(does_not_blame_the_chunk_for_the_index),
