@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "cli/hint.h"
+#include "cli/history_report.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
@@ -45,6 +46,8 @@ void gc_report_json(struct js *obj, const struct gc_result *r, struct err *e)
 	js_set_u64(obj, "touched", r->touched, e);
 	js_set_u64(obj, "seen-hits", r->seen_hits, e);
 	js_set_u64(obj, "missing-chunks", r->missing_chunks, e);
+	js_set_u64(obj, "hurt-snapshots", r->hurt_snapshots, e);
+	js_set_u64(obj, "forgotten-snapshots", r->forgotten_snapshots, e);
 	js_set_u64(obj, "disk-chunks", r->disk_chunks, e);
 	js_set_u64(obj, "disk-bytes", r->disk_bytes, e);
 	js_set_u64(obj, "removed-chunks", r->removed_chunks, e);
@@ -79,6 +82,22 @@ static int print_line(const char *label, uint64_t n, const char *what,
 	    n == 1 ? "" : "s", text_size(size, bytes));
 }
 
+/* Why a forget has freed nothing. */
+static int print_no_garbage(const struct gc_result *r, struct err *e)
+{
+	if (r->removed_chunks > 0 || r->disk_chunks == 0)
+		return 0;
+	if (r->forgotten_snapshots == 0)
+		return output_text(e,
+		    "               nothing is garbage: every chunk is "
+		    "referenced\n");
+	return output_text(e,
+	    "               nothing is garbage: %" PRIu64
+	    " snapshot%s removed since the last run, but all their chunks "
+	    "are shared with others\n",
+	    r->forgotten_snapshots, r->forgotten_snapshots == 1 ? "" : "s");
+}
+
 /* What stays although nothing may reference it, until when, and why. */
 static int print_pending(const struct gc_result *r, struct err *e)
 {
@@ -86,12 +105,14 @@ static int print_pending(const struct gc_result *r, struct err *e)
 	int rc = 0;
 
 	if (r->pending_chunks == 0)
-		return 0;
+		return print_no_garbage(r, e);
 	rc = print_line(
 	    "pending:", r->pending_chunks, "chunk", r->pending_bytes, e);
 	if (rc == 0 && r->pending_cause == GC_PENDING_SESSION)
 		rc = output_text(e,
-		    "               kept for the open backup %s\n",
+		    "               kept for the open backup %s\n"
+		    "               no command frees it before that backup "
+		    "has ended; then run gc again\n",
 		    r->pending_session);
 	else if (rc == 0 && r->pending_cause == GC_PENDING_CUTOFF &&
 	    r->pending_until != 0)
@@ -107,9 +128,11 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 
 	if (r->missing_chunks > 0)
 		rc = output_text(e,
-		    "%-14s %" PRIu64 " referenced chunk%s; see the warnings\n",
+		    "%-14s %" PRIu64 " referenced chunk%s, which hurts %" PRIu64
+		    " snapshot%s; see the warnings\n",
 		    "missing:", r->missing_chunks,
-		    r->missing_chunks == 1 ? "" : "s");
+		    r->missing_chunks == 1 ? "" : "s", r->hurt_snapshots,
+		    r->hurt_snapshots == 1 ? "" : "s");
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " %s, %" PRIu64
@@ -203,8 +226,71 @@ void gc_report_stopped(struct app *app, const struct gc_result *r)
 	    r->removed_chunks, text_size(size, r->removed_bytes));
 }
 
+static void status_json(struct js *doc, const struct gc_last *last,
+    const char *running, const struct gc_seen *seen, struct err *e)
+{
+	struct js *run = last->found ? js_object() : NULL;
+
+	if (running != NULL)
+		js_set_name(doc, "running", running, e);
+	else
+		js_set_null(doc, "running", e);
+	if (running != NULL && seen->has_now) {
+		js_set_name(doc, "running-host", seen->now.host, e);
+		js_set_i64(doc, "running-pid", seen->now.pid, e);
+		set_time(doc, "running-since", seen->now.start, e);
+		js_set_str(doc, "phase", seen->now.phase, e);
+		js_set_u64(doc, "percent", seen->now.percent, e);
+		set_time(doc, "percent-at", seen->now.updated, e);
+	}
+	if (run != NULL) {
+		gc_report_json(run, &last->result, e);
+		js_set(doc, "last", run, e);
+	} else {
+		js_set_null(doc, "last", e);
+	}
+	if (seen->has_failed)
+		js_set(doc, "failed", history_report_json(&seen->failed, e), e);
+	else
+		js_set_null(doc, "failed", e);
+}
+
+static int print_running(
+    const char *running, const struct gc_seen *seen, struct err *e)
+{
+	const struct gcrunning *g = &seen->now;
+	char phase[64];
+	char at[TEXT_TIME_SIZE];
+	int rc = output_text(e, "running:       %s\n", running);
+
+	if (rc < 0 || !seen->has_now)
+		return rc;
+	if (g->phase[0] == '\0')
+		return output_text(e, "phase:         gc: begin\n");
+	return output_text(e, "phase:         %s, %" PRIu32 "%% at %s\n",
+	    text_name(phase, sizeof(phase), g->phase), g->percent,
+	    text_time(at, g->updated));
+}
+
+/* The last one did not do its work: what, when, by whom, why. */
+static int print_failed(const struct history_run *r, struct err *e)
+{
+	char began[TEXT_TIME_SIZE];
+	char host[128];
+	char why[1024];
+	int rc = output_text(e,
+	    "last attempt:  %s, begun %s by pid %" PRId64 " on %s\n",
+	    history_result_name(r->result), text_time(began, r->started),
+	    r->pid, text_name(host, sizeof(host), r->host));
+
+	if (rc == 0 && r->why[0] != '\0')
+		rc = output_text(e, "               %s\n",
+		    text_name(why, sizeof(why), r->why));
+	return rc;
+}
+
 int gc_report_status(struct app *app, const struct gc_last *last,
-    const char *running, struct err *e)
+    const char *running, const struct gc_seen *seen, struct err *e)
 {
 	const struct gc_result *r = &last->result;
 	char text[TEXT_TIME_SIZE];
@@ -212,23 +298,15 @@ int gc_report_status(struct app *app, const struct gc_last *last,
 
 	if (app->json) {
 		struct js *doc = js_object();
-		struct js *run = last->found ? js_object() : NULL;
 
 		output_json_begin(e);
-		if (running != NULL)
-			js_set_name(doc, "running", running, e);
-		else
-			js_set_null(doc, "running", e);
-		if (run != NULL) {
-			gc_report_json(run, r, e);
-			js_set(doc, "last", run, e);
-		} else {
-			js_set_null(doc, "last", e);
-		}
+		status_json(doc, last, running, seen, e);
 		return output_json(doc, e);
 	}
 	if (running != NULL)
-		rc = output_text(e, "running:       %s\n", running);
+		rc = print_running(running, seen, e);
+	if (rc == 0 && seen->has_failed)
+		rc = print_failed(&seen->failed, e);
 	if (rc == 0 && !last->found)
 		return output_text(e, "no garbage collection has ended here\n");
 	if (rc == 0 && r->ended != 0)

@@ -281,6 +281,9 @@ int gc_run(struct datastore *ds, const struct gc_opts *opts, struct task *task,
 		return rc;
 	if (datastore_space(ds, &space, &ignored) == 0)
 		run.r.free_before = space.available;
+	/* For people, too. */
+	if (roots_removed(ds, &run.r.forgotten_snapshots, &ignored) < 0)
+		run.r.forgotten_snapshots = 0;
 	if (opts->dry_run) {
 		rc = run_dry(&run, e);
 		run.r.ended = clock_now_s();

@@ -49,9 +49,11 @@ struct gc_result {
 	uint64_t index_file_count;
 	uint64_t index_data_bytes; /* sum of the archives' sizes */
 	uint64_t references;
-	uint64_t touched;        /* distinct touches made */
-	uint64_t seen_hits;      /* references known touched without one */
-	uint64_t missing_chunks; /* referenced and not there */
+	uint64_t touched;             /* distinct touches made */
+	uint64_t seen_hits;           /* references known touched without one */
+	uint64_t missing_chunks;      /* referenced and not there */
+	uint64_t hurt_snapshots;      /* that reference some of these */
+	uint64_t forgotten_snapshots; /* removed since the last run */
 	uint64_t disk_chunks;
 	uint64_t disk_bytes;
 	uint64_t removed_chunks;
@@ -63,8 +65,9 @@ struct gc_result {
 	uint64_t pending_bytes;
 	filetime newest_pending; /* the last use of any of them; 0: none */
 	enum gc_pending_cause pending_cause;
-	int64_t pending_until;     /* epoch: when a run may remove it; 0 none */
-	char pending_session[256]; /* "host/web1 by pid 42 on host x" */
+	int64_t pending_until; /* epoch: when a run may remove it; 0 none */
+	char
+	    pending_session[384]; /* "push of host/a (host x, pid 42), since" */
 	uint32_t unswept_prefixes; /* their lock stayed busy */
 	uint32_t warnings;
 	uint32_t left_overs; /* bad index files in dead directories */

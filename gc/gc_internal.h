@@ -37,7 +37,6 @@ struct gc_run {
 	struct mark mark; /* of the last pass */
 	struct running running;
 	struct history_record history;
-	uint64_t forgotten; /* snapshots removed since the last run */
 
 	/* gc_start.c */
 	filetime file_clock; /* as last read */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -13,10 +14,44 @@
 
 #define DAMAGED_NAME "damaged"
 
+/* The same of the snapshots that they hurt. */
+#define HURT_MAX 100U
+
+struct hurt {
+	char *path;
+	uint64_t lacks;
+};
+
 struct report {
 	struct gc_run *run;
 	uint64_t references;
+	/* Roots come by their paths: those of a snapshot in a row. */
+	struct hurt hurt[HURT_MAX];
+	size_t hurt_n;
+	char last[GC_SHOWN_SIZE];
 };
+
+static void count_hurt(struct report *r, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+	struct gc_result *result = &r->run->r;
+
+	if (n == 0 || n >= sizeof(r->last))
+		return;
+	if (strncmp(r->last, path, n) != 0 || r->last[n] != '\0') {
+		memcpy(r->last, path, n);
+		r->last[n] = '\0';
+		result->hurt_snapshots++;
+		if (r->hurt_n < HURT_MAX) {
+			/* Without memory it is only counted. */
+			r->hurt[r->hurt_n].path = strdup(r->last);
+			r->hurt_n++;
+		}
+	}
+	if (result->hurt_snapshots <= HURT_MAX)
+		r->hurt[r->hurt_n - 1].lacks++;
+}
 
 static void on_reference(void *ctx, const struct digest *d, const char *path)
 {
@@ -24,6 +59,7 @@ static void on_reference(void *ctx, const struct digest *d, const char *path)
 	char hex[DIGEST_HEX_SIZE];
 	char shown[GC_SHOWN_SIZE];
 
+	count_hurt(r, path);
 	r->references++;
 	if (r->references > REPORTS_MAX)
 		return;
@@ -34,28 +70,56 @@ static void on_reference(void *ctx, const struct digest *d, const char *path)
 	    text_name(shown, sizeof(shown), path));
 }
 
+static void tell_hurt(struct report *r)
+{
+	uint64_t all = r->run->r.hurt_snapshots;
+	char shown[GC_SHOWN_SIZE];
+
+	for (size_t i = 0; i < r->hurt_n; i++) {
+		const struct hurt *h = &r->hurt[i];
+
+		if (h->path == NULL)
+			continue;
+		r->run->r.warnings++;
+		task_message(r->run->task, TASK_WARNING,
+		    "'%s' is hurt: it lacks %" PRIu64 " chunk%s",
+		    text_name(shown, sizeof(shown), h->path), h->lacks,
+		    h->lacks == 1 ? "" : "s");
+	}
+	if (all > r->hurt_n)
+		task_message(r->run->task, TASK_WARNING,
+		    "and %" PRIu64 " more snapshots are hurt", all - r->hurt_n);
+}
+
 int gc_missing_report(struct gc_run *run, struct err *e)
 {
-	struct report r = { .run = run };
-	const struct mark_search search = {
+	struct report *r = NULL;
+	struct mark_search search = {
 		.digests = run->missing,
 		.n = run->missing_n,
 		.fn = on_reference,
-		.ctx = &r,
 	};
 	int rc = 0;
 
 	if (run->missing_n == 0)
 		return 0;
+	r = calloc(1, sizeof(*r));
+	if (r == NULL)
+		return err_nomem(e);
+	r->run = run;
+	search.ctx = r;
 	rc = mark_find_references(run->ds, &run->mark, &search, run->task, e);
-	if (rc < 0)
-		return rc;
-	if (r.references > REPORTS_MAX) {
+	if (rc == 0 && r->references > REPORTS_MAX) {
 		task_message(run->task, TASK_WARNING,
 		    "and %" PRIu64 " more references to missing chunks",
-		    r.references - REPORTS_MAX);
+		    r->references - REPORTS_MAX);
 	}
-	return 0;
+	if (rc == 0)
+		tell_hurt(r);
+	for (size_t i = 0; i < r->hurt_n; i++)
+		free(r->hurt[i].path);
+	free(r);
+	return rc;
 }
 
 /* Is there a list, or at least a place for one? */

@@ -160,10 +160,13 @@ static void set_session(
     struct gc_run *run, const struct registration_info *info)
 {
 	char text[REGISTRATION_TEXT_SIZE];
+	char since[TEXT_TIME_SIZE];
 
 	(void)snprintf(run->r.pending_session, sizeof(run->r.pending_session),
-	    "%.*s", (int)sizeof(run->r.pending_session) - 1,
-	    registration_text(info, text));
+	    "%.*s, since %s",
+	    (int)(sizeof(run->r.pending_session) - sizeof(since)) - 10,
+	    registration_text(info, text),
+	    text_time(since, clock_filetime_s(info->start)));
 }
 
 /* a - b, or as far back as times go. */

@@ -62,6 +62,8 @@ static const struct field own_fields[] = {
 	FIELD("touched", touched),
 	FIELD("seen-hits", seen_hits),
 	FIELD("missing-chunks", missing_chunks),
+	FIELD("hurt-snapshots", hurt_snapshots),
+	FIELD("forgotten-snapshots", forgotten_snapshots),
 	FIELD("removed-temporary", removed_tmp),
 	FIELD("free-before", free_before),
 	FIELD("free-after", free_after),

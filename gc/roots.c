@@ -100,6 +100,17 @@ static int read_cairn_lines(
 	return rc;
 }
 
+int roots_removed(struct datastore *ds, uint64_t *ret_n, struct err *e)
+{
+	struct lines removed = LINES_INIT;
+	int rc = read_cairn_lines(ds, SNAPSHOT_REMOVED, &removed, e);
+
+	if (rc == 0)
+		*ret_n = removed.n;
+	lines_release(&removed);
+	return rc;
+}
+
 static int compare_strings(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);

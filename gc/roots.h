@@ -37,6 +37,9 @@ int roots_gone(struct datastore *ds, const struct mark *before,
     const struct mark *now, uint64_t *ret_n, char *ret_first, size_t size,
     struct err *e);
 
+/* How many removals are recorded since the roots were written. */
+int roots_removed(struct datastore *ds, uint64_t *ret_n, struct err *e);
+
 /*
  * Write roots; then drop from `removed` what needs no record any more: all
  * but the snapshots whose index files are in these roots, for those were

@@ -78,20 +78,24 @@ rm "$chunk"
 also='s/(free space: +).*/\1FIGURES/'
 check 3 cairn gc <<'END'
 removed:       0 chunks, 0 B
+               nothing is garbage: every chunk is referenced
 in use:        19 chunks, 1.078 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.06
-missing:       1 referenced chunk; see the warnings
+missing:       1 referenced chunk, which hurts 1 snapshot; see the warnings
 free space:    FIGURES
 ! cairn: warning: chunk DIGEST is missing; 'host/b/2001-01-01T00:00:00Z/r.raw.didx' references it
+! cairn: warning: 'host/b/2001-01-01T00:00:00Z' is hurt: it lacks 1 chunk
 END
 check 3 cairn gc --dry-run <<'END'
 would remove:  0 chunks, 0 B
+               nothing is garbage: every chunk is referenced
 in use:        19 chunks, 1.078 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.06
-missing:       1 referenced chunk; see the warnings
+missing:       1 referenced chunk, which hurts 1 snapshot; see the warnings
 ! cairn: warning: chunk DIGEST is missing; 'host/b/2001-01-01T00:00:00Z/r.raw.didx' references it
+! cairn: warning: 'host/b/2001-01-01T00:00:00Z' is hurt: it lacks 1 chunk
 END
 also=
 
@@ -149,6 +153,7 @@ old store
 also='s/(free space: +).*/\1FIGURES/'
 check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
+               nothing is garbage: 1 snapshot removed since the last run, but all their chunks are shared with others
 in use:        20 chunks, 1.145 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.00

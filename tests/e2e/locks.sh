@@ -74,7 +74,8 @@ also="$also; s/[0-9]+ chunks, [0-9.]+ [KM]iB\$/CHUNKS/" \
 	check 0 cairn gc --cutoff 0 <<'END'
 removed:       0 chunks, 0 B
 pending:       CHUNKS
-               kept for the open backup push of host/b (host HOST, pid PID)
+               kept for the open backup push of host/b (host HOST, pid PID), since TIME
+               no command frees it before that backup has ended; then run gc again
 in use:        1 chunk, 195.3 KiB
 referenced by: 2 index files, 390.6 KiB
 deduplication: 2.00
@@ -158,8 +159,12 @@ END
 ok cairn gc --dry-run
 check 0 cairn gc status <<'END'
 running:       garbage collection of cairn (host HOST, pid PID, since TIME)
+phase:         gc: begin
+last attempt:  busy, begun TIME by pid PID on HOST
+               'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
 last run:      ended TIME
 removed:       0 chunks, 0 B
+               nothing is garbage: 2 snapshots removed since the last run, but all their chunks are shared with others
 in use:        20 chunks, 5.191 MiB
 referenced by: 4 index files, 5.381 MiB
 deduplication: 1.04
@@ -169,7 +174,7 @@ run cairn --json gc status
 json "$out" 'sorted(d), "pid" in d["running"]' >"$out.1"
 mv "$out.1" "$out"
 expect 0 <<'END'
-(['last', 'running'], True)
+(['failed', 'last', 'percent', 'percent-at', 'phase', 'running', 'running-host', 'running-pid', 'running-since'], True)
 END
 check 0 cairn push --time 2001-01-04T00:00:00Z host/a a.raw=a <<'END'
 host/a/2001-01-04T00:00:00Z

@@ -274,7 +274,12 @@ static void missing_chunks_are_named(void **state)
 		    "/a.img.fidx' references it",
 		    hex);
 		assert_int_equal(gcfix_said(f, want), 1);
-		assert_int_equal(f->r.warnings, 2);
+		assert_int_equal(f->r.hurt_snapshots, 2);
+		assert_int_equal(gcfix_said(f,
+				     "W 'host/b/" GCFIX_T0_NAME
+				     "' is hurt: it lacks 1 chunk"),
+		    1);
+		assert_int_equal(f->r.warnings, 4);
 		assert_ok(damage_read(f->ds, &damage, &f->e), &f->e);
 		assert_int_equal(damage_count(damage), 1 - dry);
 		if (!dry) {
@@ -300,6 +305,8 @@ static void many_missing_chunks_are_counted(void **state)
 	assert_int_equal(gcfix_said(f, "is missing"), 100);
 	assert_int_equal(
 	    gcfix_said(f, "and 50 more references to missing chunks"), 1);
+	assert_int_equal(gcfix_said(f, "is hurt: it lacks 150 chunks"), 1);
+	assert_int_equal(f->r.hurt_snapshots, 1);
 }
 
 /* None of all: not damage to be listed, but a store that is not the one. */
@@ -696,7 +703,7 @@ static void a_store_of_pbs_is_collected(void **state)
 	gcfix_collect(f);
 	assert_false(made_early);
 	assert_true(gcfix_exists(f, ".cairn/damaged"));
-	assert_int_equal(f->r.warnings, 1);
+	assert_int_equal(f->r.warnings, 2);
 }
 
 int main(void)
