@@ -32,6 +32,12 @@ static int parse_options(struct app *app, const struct settings *settings,
 	}
 	if (rc == 0 && cutoff != NULL) {
 		rc = text_parse_duration(cutoff, &opts->cutoff_s, e);
+		/* Who types 24 means no seconds. */
+		if (rc == 0 && opts->cutoff_s > 0 &&
+		    cutoff[strspn(cutoff, "0123456789")] == '\0')
+			rc = err_set(e, ERR_INVALID,
+			    "'%s' has no unit, want one as in %sh (or d, m, s)",
+			    cutoff, cutoff);
 		if (rc < 0)
 			err_prefix(e, "--cutoff");
 	}

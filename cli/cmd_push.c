@@ -15,6 +15,7 @@
 #include "datastore/base/text.h"
 #include "datastore/chunker.h"
 #include "datastore/session.h"
+#include "datastore/tree.h"
 #include "index/exclude.h"
 #include "index/idx.h"
 #include "index/ingest.h"
@@ -286,6 +287,20 @@ static int report(const struct push *p, struct err *e)
 	return p->app->json ? push_report_json(&r, e) : push_report_text(&r, e);
 }
 
+/* It may be a typing mistake, which nobody would notice else. */
+static void say_new_namespace(const struct push *p, struct datastore *ds)
+{
+	struct tree_groups groups = { .items = NULL, .n = 0 };
+	const struct backup_ns *ns = &p->app->ns;
+	struct err why = ERR_INIT;
+
+	if (ns->name[0] != '\0' &&
+	    tree_groups(ds, ns, &groups, &why) == ERR_NOTFOUND)
+		task_message(
+		    &p->app->task, TASK_NOTE, "new namespace '%s'", ns->name);
+	tree_groups_release(&groups);
+}
+
 int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct push p = { .app = app,
@@ -321,9 +336,14 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 		p.opts.sync_level = ds->settings.sync_level;
 	p.opts.min_free = ds->settings.min_free;
 	p.ingest.level = p.opts.level;
+	say_new_namespace(&p, ds);
 	rc = run(&p, ds, e);
 	if (rc < 0)
 		hint_no_space(app, e);
+	if (rc == ERR_CANCELLED)
+		err_suffix(e,
+		    "; no snapshot was made, and the next push reuses what was "
+		    "stored until then");
 	if (rc == 0)
 		rc = report(&p, e);
 out:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "datastore/base/task.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -32,5 +33,14 @@ int task_check(struct task *t, struct err *e)
 
 	if (stop == 0)
 		return 0;
-	return err_set(e, ERR_CANCELLED, "stopped by signal %d", stop);
+	switch (stop) {
+	case SIGINT:
+		return err_set(e, ERR_CANCELLED, "stopped by SIGINT");
+	case SIGTERM:
+		return err_set(e, ERR_CANCELLED, "stopped by SIGTERM");
+	case SIGHUP:
+		return err_set(e, ERR_CANCELLED, "stopped by SIGHUP");
+	default:
+		return err_set(e, ERR_CANCELLED, "stopped by signal %d", stop);
+	}
 }

@@ -170,11 +170,11 @@ ok cairn gc
 fresh
 rm -r store/.chunks
 mkdir store/.chunks
-find store -name gc.running -prune -o -printf '%P\n' | sort >before
+find store -name gc.running -prune -o -name "history.db*" -prune -o -printf '%P\n' | sort >before
 check 1 cairn gc <<'END'
 ! cairn: none of the 20 chunks that the snapshots in 'DIR/store' reference are in its '.chunks': was it emptied, or is another file system mounted there? Nothing is removed; if it is meant so, say --accept-missing
 END
-find store -name gc.running -prune -o -printf '%P\n' | sort | diff before -
+find store -name gc.running -prune -o -name "history.db*" -prune -o -printf '%P\n' | sort | diff before -
 keep=store check 1 cairn gc --dry-run <<'END'
 ! cairn: none of the 20 chunks that the snapshots in 'DIR/store' reference are in its '.chunks': was it emptied, or is another file system mounted there? Nothing is removed; if it is meant so, say --accept-missing
 END
@@ -183,6 +183,12 @@ run cairn gc --accept-missing
 rm -r store/.chunks
 keep=store check 1 cairn gc <<'END'
 ! cairn: datastore 'DIR/store' has lost its '.chunks', while 'host' is still there: was it moved or removed? Put it back; nothing was changed
+END
+
+# A number alone is no duration of a safety margin.
+fresh
+check 2 cairn gc --cutoff 24 <<'END'
+! cairn: --cutoff: '24' has no unit, want one as in 24h (or d, m, s)
 END
 
 # The command that helps is to be copied as it is.

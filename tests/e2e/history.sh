@@ -133,7 +133,7 @@ json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(10, 'done'), (9
 
 # Damaged, gone, locked, a full file: never more than a warning.
 bytes x 9000 >store/.cairn/history.db
-check 1 cairn history <<'END'
+check 4 cairn history <<'END'
 ! cairn: 'DIR/store/.cairn/history.db': damaged database: file is not a database; the next run that is recorded puts it aside and begins a new one
 END
 run cairn gc

@@ -10,11 +10,13 @@ check 0 cairn --ns prod push --time 2001-01-01T00:00:00Z vm/100 a.img=a <<'END'
 [prod] vm/100/2001-01-01T00:00:00Z
   a.img: 488.3 KiB in 1 chunk
   new: 0 of 1 chunk, 0 B, stored as 0 B
+! cairn: new namespace 'prod'
 END
 check 0 cairn --ns prod/db push --time 2001-01-02T00:00:00Z host/db1 b.img=b <<'END'
 [prod/db] host/db1/2001-01-02T00:00:00Z
   b.img: 488.3 KiB in 1 chunk
   new: 1 of 1 chunk, 488.3 KiB, stored as 488.3 KiB
+! cairn: new namespace 'prod/db'
 END
 find store -name '*.fidx' | sort >"$out"
 : >"$err"

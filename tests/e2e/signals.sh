@@ -33,9 +33,9 @@ for signal in INT:130 TERM:143 HUP:129; do
 	until_true 60 more_chunks
 	kill "-${signal%:*}" "$pid"
 	end
-	sed -i 's/signal [0-9]*/signal N/' "$err"
+	sed -i 's/SIG[A-Z]*/SIGNAL/' "$err"
 	expect "${signal#*:}" <<'END'
-! cairn: stopped by signal N
+! cairn: stopped by SIGNAL; no snapshot was made, and the next push reuses what was stored until then
 END
 	no_leftovers store
 	[ ! -e store/host/b ] || fail "the group was left"
@@ -50,7 +50,7 @@ until_true 20 registered
 kill -TERM "$pid"
 end
 expect 143 <<'END'
-! cairn: stopped by signal 15
+! cairn: stopped by SIGTERM; no snapshot was made, and the next push reuses what was stored until then
 END
 kill "$writer"
 mkfifo nobody
@@ -70,7 +70,7 @@ for command in 'echo $$ >child; exec sleep 1000' \
 	kill -INT "$pid"
 	end
 	expect 130 <<'END'
-! cairn: stopped by signal 2
+! cairn: stopped by SIGINT; no snapshot was made, and the next push reuses what was stored until then
 END
 	! kill -0 "$(cat child)" 2>/dev/null || fail "the command runs on"
 done
@@ -91,7 +91,7 @@ until_true 20 asked
 kill -TERM "$pid"
 end
 [ "$code" -eq 143 ] || fail "stopped with $code"
-grep -q '^cairn: stopped by signal 15$' "$err" || fail "not stopped"
+grep -q '^cairn: stopped by SIGTERM;' "$err" || fail "not stopped"
 exec 7>&-
 
 # A cat whose reader does not read.
@@ -106,7 +106,7 @@ kill -INT "$pid"
 : >"$out"
 end
 expect 130 <<'END'
-! cairn: stopped by signal 2
+! cairn: stopped by SIGINT
 END
 kill "$reader_pid"
 
@@ -118,7 +118,7 @@ end
 expect 130 <<'END'
 ! cairn: waiting 6 s, so that what was last used before this run can go
 ! cairn: stopped; 0 chunks, 0 B, were removed until then
-! cairn: stopped by signal 2
+! cairn: stopped by SIGINT
 END
 grep -q '"state":"stopped"' store/.cairn/gc.running || fail "says it is running"
 

@@ -83,7 +83,7 @@ static void test_wait_cancel(void **state)
 		assert_int_equal(pthread_create(&t, NULL, stop_soon, f), 0);
 		rc = wait_lock(f, byte, LOCK_SHARED, UINT64_MAX);
 		(void)pthread_join(t, NULL);
-		assert_err(rc, &f->e, ERR_CANCELLED, "stopped by signal 15");
+		assert_err(rc, &f->e, ERR_CANCELLED, "stopped by SIGTERM");
 	}
 	foreign_end(&h);
 }

@@ -88,8 +88,7 @@ static void stops_when_told(void **state)
 	(void)state;
 	assert_ok(task_check(&t, &e), &e);
 	atomic_store(&t.stop, SIGTERM);
-	assert_err(
-	    task_check(&t, &e), &e, ERR_CANCELLED, "stopped by signal 15");
+	assert_err(task_check(&t, &e), &e, ERR_CANCELLED, "stopped by SIGTERM");
 }
 
 int main(void)

@@ -733,8 +733,7 @@ static void stops(void **state)
 		dirfix_put(t, name, name);
 	}
 	expect_it(&h);
-	assert_err(
-	    dirfix_try(t), &t->f->e, ERR_CANCELLED, "stopped by signal 2");
+	assert_err(dirfix_try(t), &t->f->e, ERR_CANCELLED, "stopped by SIGINT");
 	fault_uninstall();
 	session_abort(t->f->session);
 	t->f->session = NULL;
