@@ -35,7 +35,8 @@ static uint64_t reasons_max(const struct verify *v)
 
 static int add_reason(struct verify *v, const char *text, struct err *e)
 {
-	task_message(v->task, TASK_WARNING, "%s", text);
+	if (!v->untold)
+		task_message(v->task, TASK_WARNING, "%s", text);
 	return buf_append_fmt(&v->reasons, e, "%s\n", text);
 }
 
@@ -396,7 +397,10 @@ static int end_snapshot(
 		(void)snprintf(text, sizeof(text),
 		    "and %" PRIu64 " more findings",
 		    v->reasons_n - reasons_max(v));
+		/* They are counted at the end. */
+		v->untold = v->chunks_untold > 0;
 		rc = add_reason(v, text, e);
+		v->untold = false;
 	}
 	if (rc == 0 && v->reasons_n > 0)
 		rc = add_hurt(v, id, e);
@@ -490,6 +494,7 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	}
 	if (rc == 0) {
 		verify_report(&v);
+		verify_tell_rest(&v);
 		if (verify_records(&v))
 			compact_damage(&v);
 	}

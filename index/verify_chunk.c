@@ -18,6 +18,9 @@
 #include "datastore/blob.h"
 #include "index/verify_internal.h"
 
+/* Damaged chunks that get a line each. */
+#define CHUNKS_TOLD 100U
+
 #define ENTRIES 1024 /* read from the index at a time */
 
 /* A chunk that is replaced each time we look is not ours to judge. */
@@ -353,8 +356,24 @@ static int count_hurt(
 	return rc;
 }
 
+/* Each chunk is told once, and not more of them than somebody reads; all are
+ * kept with the snapshot. */
+static bool is_untold(struct verify *v, bool again)
+{
+	if (again) {
+		v->repeats_untold++;
+		return true;
+	}
+	if (v->chunks_told < CHUNKS_TOLD) {
+		v->chunks_told++;
+		return false;
+	}
+	v->chunks_untold++;
+	return true;
+}
+
 static int reason_of(struct verify *v, const struct idx_entry *entry,
-    uint64_t start, const char *what, struct err *e)
+    uint64_t start, const char *what, bool again, struct err *e)
 {
 	char path[STORE_CHUNK_PATH_SIZE];
 	int rc = verify_range_add(v, start, entry->end, e);
@@ -362,9 +381,24 @@ static int reason_of(struct verify *v, const struct idx_entry *entry,
 	if (rc < 0)
 		return rc;
 	store_chunk_path(&entry->digest, path);
-	return verify_reason(v, e,
+	v->untold = is_untold(v, again);
+	rc = verify_reason(v, e,
 	    "'%s': chunk '.chunks/%s' at offset %" PRIu64 ": %s", v->file_shown,
 	    path, start, what);
+	v->untold = false;
+	return rc;
+}
+
+void verify_tell_rest(struct verify *v)
+{
+	if (v->chunks_untold > 0)
+		task_message(v->task, TASK_WARNING,
+		    "and %" PRIu64 " more chunk%s missing, bad or unreadable",
+		    v->chunks_untold, v->chunks_untold == 1 ? "" : "s");
+	if (v->repeats_untold > 0)
+		task_message(v->task, TASK_WARNING,
+		    "and %" PRIu64 " more reference%s to the damaged chunks",
+		    v->repeats_untold, v->repeats_untold == 1 ? "" : "s");
 }
 
 static void warn_flaky(struct verify *v, const struct verify_slot *s)
@@ -397,7 +431,7 @@ static int retire(void *ctx, void *arg, struct err *e)
 		seenset_add(v->good, &key);
 		break;
 	case VERIFY_CHUNK_MISFIT:
-		rc = reason_of(v, &s->entry, s->start, s->why.msg, e);
+		rc = reason_of(v, &s->entry, s->start, s->why.msg, false, e);
 		break;
 	case VERIFY_CHUNK_MISSING:
 	case VERIFY_CHUNK_BAD:
@@ -408,7 +442,7 @@ static int retire(void *ctx, void *arg, struct err *e)
 			rc = reason_of(v, &s->entry, s->start,
 			    s->outcome == VERIFY_CHUNK_MISSING ? "missing"
 							       : s->why.msg,
-			    e);
+			    false, e);
 		}
 		break;
 	}
@@ -482,7 +516,7 @@ static int submit(struct verify *v, const struct idx_entry *entry,
 	if (digestset_contains(&v->hurt, &entry->digest)) {
 		v->entries_done++;
 		return reason_of(v, entry, start,
-		    "missing, bad or unreadable, as said before", e);
+		    "missing, bad or unreadable, as said before", true, e);
 	}
 	rc = workers_get(v->workers, &slot, e);
 	if (rc < 0)

@@ -77,7 +77,11 @@ struct verify {
 	const char *file_shown; /* the index file in hand */
 	struct buf reasons;
 	uint64_t reasons_n;
-	size_t reasons_kept; /* bytes, of the snapshots before */
+	bool untold;             /* the next reason is kept, not told */
+	uint64_t chunks_told;    /* findings about chunks, a line each */
+	uint64_t chunks_untold;  /* more of them */
+	uint64_t repeats_untold; /* references to chunks that were found */
+	size_t reasons_kept;     /* bytes, of the snapshots before */
 
 	/* Of the index in hand: where the stream is hurt. */
 	struct verify_range {
@@ -115,6 +119,8 @@ static inline bool verify_records(const struct verify *v)
 int verify_chunks_begin(struct verify *v, struct err *e);
 void verify_chunks_end(struct verify *v);
 
+/* How many findings about chunks were not told. */
+void verify_tell_rest(struct verify *v);
 /* Every chunk that the index references; findings become reasons.  What was
  * missing is on the damage list then, also after an error. */
 int verify_chunks(

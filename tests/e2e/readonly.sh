@@ -30,6 +30,7 @@ ok cairn status
 ok cairn gc status
 check 0 cairn gc --dry-run <<'END'
 would remove:  0 chunks, 0 B
+               nothing is garbage: every chunk is referenced
 in use:        1 chunk, 488.3 KiB
 referenced by: 1 index file, 488.3 KiB
 deduplication: 1.00

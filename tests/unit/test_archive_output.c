@@ -163,7 +163,7 @@ static void stops_though_nobody_reads(void **state)
 	    f->archive, ends[1], ARCHIVE_APPEND, "pipe", &f->task, &r, &f->e);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
-	assert_err(rc, &f->e, ERR_CANCELLED, "15");
+	assert_err(rc, &f->e, ERR_CANCELLED, "SIGTERM");
 }
 
 static void is_told_of_a_closed_pipe(void **state)
@@ -255,8 +255,8 @@ static void stops_at_once(void **state)
 	f->task.stop = SIGINT;
 	for (size_t i = 0; i < TEST_COUNT(modes); i++) {
 		make_target(f, ARCHIVE_APPEND, 0);
-		assert_err(
-		    extract(f, modes[i], &r), &f->e, ERR_CANCELLED, "signal");
+		assert_err(extract(f, modes[i], &r), &f->e, ERR_CANCELLED,
+		    "stopped by");
 		restorefix_assert_file(f, OUT, "", 0);
 	}
 }

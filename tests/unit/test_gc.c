@@ -658,11 +658,11 @@ static void it_stops_when_told(void **state)
 
 	make_garbage(f);
 	f->at = stop_at_read;
-	assert_err(gcfix_run(f), &f->e, ERR_CANCELLED, "signal 2");
+	assert_err(gcfix_run(f), &f->e, ERR_CANCELLED, "SIGINT");
 	assert_int_equal(gcfix_have(f, 0, 15), 15);
 	f->task.stop = 0;
 	f->at = stop_at_sweep;
-	assert_err(gcfix_run(f), &f->e, ERR_CANCELLED, "signal 15");
+	assert_err(gcfix_run(f), &f->e, ERR_CANCELLED, "SIGTERM");
 	assert_true(f->prefix == 100);
 	assert_false(gcfix_exists(f, ".gc-status"));
 	f->task.stop = 0;

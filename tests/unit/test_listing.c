@@ -398,7 +398,7 @@ static void it_stops_when_told(void **state)
 	struct walk w = { .l = LISTING_INIT };
 
 	f->task.stop = 2;
-	assert_err(walk(f, &w), &f->e, ERR_CANCELLED, "signal 2");
+	assert_err(walk(f, &w), &f->e, ERR_CANCELLED, "SIGINT");
 	f->task.stop = 0;
 }
 

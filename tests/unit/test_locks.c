@@ -104,7 +104,7 @@ static void test_cancelled(void **state)
 	atomic_store(&f->task.stop, 15);
 	assert_err(locks_wait_shared(
 		       f->ds, LOCK_BYTE_PRUNE, "forget", &f->task, &f->e),
-	    &f->e, ERR_CANCELLED, "15");
+	    &f->e, ERR_CANCELLED, "SIGTERM");
 	foreign_end(&holder);
 }
 

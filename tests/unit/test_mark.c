@@ -313,7 +313,7 @@ static void it_stops_when_told(void **state)
 
 	put(f, S0, "a.fidx", 0);
 	k.listed = stop;
-	assert_err(run(f, &k), &f->e, ERR_CANCELLED, "signal 2");
+	assert_err(run(f, &k), &f->e, ERR_CANCELLED, "SIGINT");
 	assert_true(foreign_can_byte(
 	    f->dir.fd, "store/.lock", LOCK_BYTE_TREE, F_WRLCK));
 	f->task.stop = 0;

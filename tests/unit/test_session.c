@@ -289,10 +289,10 @@ static void test_cancel(void **state)
 	struct session *s = sessionfix_open(f, &sessionfix_ten);
 
 	atomic_store(&f->task.stop, 2);
-	assert_err(
-	    pushfix_fill(s, &sessionfix_ten, &f->e), &f->e, ERR_CANCELLED, "2");
-	assert_err(session_beat(s, &f->e), &f->e, ERR_CANCELLED, "2");
-	assert_err(session_commit(s, &f->e), &f->e, ERR_CANCELLED, "2");
+	assert_err(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e,
+	    ERR_CANCELLED, "SIGINT");
+	assert_err(session_beat(s, &f->e), &f->e, ERR_CANCELLED, "SIGINT");
+	assert_err(session_commit(s, &f->e), &f->e, ERR_CANCELLED, "SIGINT");
 	atomic_store(&f->task.stop, 0);
 	sessionfix_census(f, 0, 0, 0, 0);
 }

@@ -433,13 +433,13 @@ static void stops_when_told(void **state)
 	make(f, BATCH);
 	add_range(f, 0, 100);
 	f->task.stop = 2;
-	assert_err(touch_flush(f->t, &f->task, &f->e), &f->e, ERR_CANCELLED,
-	    "signal 2");
+	assert_err(
+	    touch_flush(f->t, &f->task, &f->e), &f->e, ERR_CANCELLED, "SIGINT");
 	assert_int_equal(f->failed, 0);
 	touch_free(f->t);
 	f->t = NULL;
 	make(f, GC_TOUCH_BATCH_OFF);
-	assert_err(add(f, 1), &f->e, ERR_CANCELLED, "signal 2");
+	assert_err(add(f, 1), &f->e, ERR_CANCELLED, "SIGINT");
 }
 
 /* All, while there are few; then some of every part of the run. */

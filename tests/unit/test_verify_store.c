@@ -344,7 +344,7 @@ static void stops(void **state)
 
 	push_image(f);
 	f->task.stop = SIGTERM;
-	assert_err(verify(f, &f->id, 1, &r), &f->e, ERR_CANCELLED, "15");
+	assert_err(verify(f, &f->id, 1, &r), &f->e, ERR_CANCELLED, "SIGTERM");
 	assert_int_equal(r.snapshots, 99);
 }
 
