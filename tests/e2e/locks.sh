@@ -287,7 +287,7 @@ kill "$holder"
 expect 130 <<'END'
 ! cairn: push waits for the tree lock of 'DIR/store', which garbage collection holds while it lists snapshots (unknown)
 ! cairn: warning: what is left of the unfinished snapshot is removed by the next push or garbage collection: lock byte 2 of 'DIR/store/.lock' is held
-! cairn: stopped by SIGINT
+! cairn: stopped by SIGINT; no snapshot was made, and the next push reuses what was stored until then
 END
 ok cairn push --time 2001-01-06T00:00:00Z host/a a.raw=a
 no_leftovers store
