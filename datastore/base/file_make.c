@@ -116,17 +116,39 @@ static bool is_unsupported(int error)
 	return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
 }
 
-/* A hard link never replaces, either.  Both names or one: never none. */
+static bool is_same_file(int dirfd, const char *a, const char *b)
+{
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
+	struct statx x = { .stx_mask = 0 };
+	struct statx y = { .stx_mask = 0 };
+
+	return sysio_statx(dirfd, a, flags, STATX_INO, &x) == 0 &&
+	    sysio_statx(dirfd, b, flags, STATX_INO, &y) == 0 &&
+	    x.stx_ino == y.stx_ino && x.stx_dev_major == y.stx_dev_major &&
+	    x.stx_dev_minor == y.stx_dev_minor;
+}
+
+/*
+ * A hard link never replaces, either.  Both names or one: never none.  Over a
+ * network a call whose reply was lost is made again, and then says of its own
+ * work that the name is there, or is gone.
+ */
 static int link_new(int dirfd, const char *from, const char *to)
 {
 	int error = 0;
 
-	if (sysio_linkat(dirfd, from, dirfd, to, 0) < 0)
-		return -1;
-	if (sysio_unlinkat(dirfd, from, 0) == 0)
+	if (sysio_linkat(dirfd, from, dirfd, to, 0) < 0) {
+		error = errno;
+		if (error != EEXIST || !is_same_file(dirfd, from, to)) {
+			errno = error;
+			return -1;
+		}
+	}
+	if (sysio_unlinkat(dirfd, from, 0) == 0 || errno == ENOENT)
 		return 0;
 	error = errno;
-	(void)sysio_unlinkat(dirfd, to, 0);
+	if (is_same_file(dirfd, from, to))
+		(void)sysio_unlinkat(dirfd, to, 0);
 	errno = error;
 	return -1;
 }
@@ -150,9 +172,11 @@ int file_rename_new(int dirfd, const char *from, const char *to,
 {
 	int rc = sysio_renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE);
 
-	if (rc < 0 && is_unsupported(errno)) {
+	/* EPERM is what a filter of system calls says to what it is too old
+	 * to know. */
+	if (rc < 0 && (is_unsupported(errno) || errno == EPERM)) {
 		rc = link_new(dirfd, from, to);
-		/* EPERM is what FAT says. */
+		/* EPERM is what FAT says to a link. */
 		if (rc < 0 && (is_unsupported(errno) || errno == EPERM))
 			rc = look_and_rename(dirfd, from, to);
 	}

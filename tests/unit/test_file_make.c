@@ -294,7 +294,7 @@ static void refuse(void *ctx, struct fault_event *ev)
 
 static void renames_over_nothing(void **state)
 {
-	static int errors[][2] = { { EINVAL, 0 }, { ENOSYS, 0 },
+	static int errors[][2] = { { EINVAL, 0 }, { ENOSYS, 0 }, { EPERM, 0 },
 		{ EOPNOTSUPP, EPERM }, { EINVAL, EOPNOTSUPP } };
 	struct scratch *f = *state;
 	struct err e = ERR_INIT;
@@ -350,6 +350,47 @@ static void a_rename_fails_whole(void **state)
 	    ERR_SYS, "No such file");
 }
 
+/*
+ * A call is done, and its reply is not what it was: over a network its repeat
+ * is what answers.  There is always a name, and never the wrong content.
+ */
+static void no_name_is_lost_with_a_reply(void **state)
+{
+	static int errors[] = { EINVAL, 0 };
+	static const struct {
+		uint64_t calls;
+		int error;
+		bool done;
+	} cases[] = {
+		{ FAULT_BIT(FAULT_LINKAT), EEXIST, true },
+		{ FAULT_BIT(FAULT_UNLINKAT), ENOENT, true },
+		{ FAULT_BIT(FAULT_UNLINKAT), EIO, false },
+	};
+	struct scratch *f = *state;
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+		int rc = 0;
+
+		tmpdir_put_str(f->dir, "old", "content");
+		fault_install();
+		fault_set_hooks(
+		    &(struct fault_hooks){ .before = refuse, .ctx = errors });
+		fault_add(&(struct fault_rule){ .calls = cases[i].calls,
+		    .what = FAULT_FAIL_AFTER,
+		    .at = 1,
+		    .times = 1,
+		    .error = cases[i].error });
+		rc = file_rename_new(f->dir, "old", "new", "p/new", &e);
+		assert_int_equal(fault_hits(), 1);
+		fault_uninstall();
+		assert_int_equal(rc == 0, cases[i].done);
+		scratch_assert_content(f, "new", "content");
+		assert_int_equal(tmpdir_count(f->dir, ""), 1);
+		assert_int_equal(unlinkat(f->dir, "new", 0), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +405,7 @@ int main(void)
 		SCRATCH_TEST(replace_is_atomic),
 		SCRATCH_TEST(renames_over_nothing),
 		SCRATCH_TEST(a_rename_fails_whole),
+		SCRATCH_TEST(no_name_is_lost_with_a_reply),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
