@@ -74,22 +74,36 @@ static int done(struct app *app, struct js *array, const char *what,
 	return output_text(e, "%s %s\n", what, name);
 }
 
-/* One snapshot; record: of a forget, or NULL. */
+static void record_removing(void *ctx, const struct backup_snapshot *s)
+{
+	char name[BACKUP_PATH_SIZE];
+
+	backup_snapshot_text(s, name);
+	history_record_snapshot(ctx, name);
+}
+
+static void record_kept(void *ctx, const struct backup_snapshot *s)
+{
+	char name[BACKUP_PATH_SIZE];
+
+	backup_snapshot_text(s, name);
+	history_record_kept(ctx, name);
+}
+
+/* One snapshot; fn: NULL is forget, which is recorded. */
 static int do_one(struct datastore *ds, struct app *app, snapshot_fn fn,
     const struct backup_snapshot *id, struct history_record *record,
     struct err *e)
 {
-	char name[BACKUP_PATH_SIZE];
+	const struct snapshot_watch watch = {
+		.removing = record_removing, .kept = record_kept, .ctx = record
+	};
 	int rc = 0;
 
-	if (record == NULL)
+	if (fn != NULL)
 		return fn(ds, id, &app->task, e);
-	backup_snapshot_text(id, name);
-	history_record_snapshot(record, name);
-	rc = fn(ds, id, &app->task, e);
-	if (rc < 0)
-		history_record_kept(record, name);
-	else
+	rc = snapshot_forget_watched(ds, id, &watch, &app->task, e);
+	if (rc == 0)
 		record->run.removed++;
 	return rc;
 }
@@ -230,7 +244,7 @@ int cmd_forget(struct app *app, const struct invocation *inv, struct err *e)
 
 	if (invocation_has(inv, "dry-run"))
 		return forget_dry(app, e);
-	return each(app, snapshot_forget, "forgot", &record, e);
+	return each(app, NULL, "forgot", &record, e);
 }
 
 static int protect(struct datastore *ds, const struct backup_snapshot *s,

@@ -142,6 +142,9 @@ static enum prune_outcome outcome_of(int rc)
 static int remove_planned(struct datastore *ds, const struct prune_opts *o,
     struct task *task, struct prune_group *p, struct err *e)
 {
+	const struct snapshot_watch watch = {
+		.removing = o->removing, .kept = o->kept, .ctx = o->ctx
+	};
 	int rc = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
@@ -155,12 +158,8 @@ static int remove_planned(struct datastore *ds, const struct prune_opts *o,
 		item->outcome = PRUNE_NOT_REACHED;
 		if (rc < 0)
 			continue;
-		if (o->removing != NULL)
-			o->removing(o->ctx, &item->snapshot.id);
 		item->outcome = outcome_of(snapshot_forget_locked(
-		    ds, &item->snapshot.id, "prune", task, &why));
-		if (o->kept != NULL && item->outcome != PRUNE_REMOVED)
-			o->kept(o->ctx, &item->snapshot.id);
+		    ds, &item->snapshot.id, "prune", &watch, task, &why));
 		if (why.code == ERR_CANCELLED) {
 			item->outcome = PRUNE_NOT_REACHED;
 			*e = why;

@@ -29,8 +29,8 @@ struct prune_opts {
 	int64_t now;             /* what is later is dated in the future */
 	bool dry_run;            /* nothing is locked or removed */
 	bool allow_empty;
-	/* Told of each snapshot right before it is removed, and of each that
-	 * then was not, or failed; any may be NULL. */
+	/* Told of each removal as a snapshot_watch is, and of each failure;
+	 * any may be NULL. */
 	void (*removing)(void *ctx, const struct backup_snapshot *s);
 	void (*kept)(void *ctx, const struct backup_snapshot *s);
 	void (*failed)(void *ctx, const struct err *why);

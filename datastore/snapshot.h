@@ -53,10 +53,24 @@ void snapshot_release(struct snapshot_hold *h);
 int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
     struct task *task, struct err *e);
 
+/*
+ * Who is told of a removal, while its locks are held; any may be NULL.
+ * removing: nothing speaks against it any more, and nothing was removed so far.
+ * kept: then it failed, and the manifest is still there.
+ */
+struct snapshot_watch {
+	void (*removing)(void *ctx, const struct backup_snapshot *s);
+	void (*kept)(void *ctx, const struct backup_snapshot *s);
+	void *ctx;
+};
+int snapshot_forget_watched(struct datastore *ds,
+    const struct backup_snapshot *s, const struct snapshot_watch *watch,
+    struct task *task, struct err *e);
+
 /* The same where the caller holds the prune lock; `what` waits, in messages. */
 int snapshot_forget_locked(struct datastore *ds,
-    const struct backup_snapshot *s, const char *what, struct task *task,
-    struct err *e);
+    const struct backup_snapshot *s, const char *what,
+    const struct snapshot_watch *watch, struct task *task, struct err *e);
 
 /*
  * Removals that were begun and did not end, because somebody was killed in

@@ -275,9 +275,37 @@ int snapshot_try_remove_group(struct datastore *ds,
 	return rc;
 }
 
-int snapshot_forget_locked(struct datastore *ds,
-    const struct backup_snapshot *s, const char *what, struct task *task,
+/* What can not be told apart from a removal counts as one. */
+static bool is_whole(int snapshot_fd, const char *shown)
+{
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+
+	return file_stat_at(snapshot_fd, BACKUP_MANIFEST, &st, &found, shown,
+		   &ignored) == 0 &&
+	    found;
+}
+
+static int remove_watched(struct datastore *ds, int group_fd, int snapshot_fd,
+    const struct backup_snapshot *s, const struct snapshot_watch *watch,
     struct err *e)
+{
+	char text[BACKUP_PATH_SIZE];
+	int rc = 0;
+
+	if (watch->removing != NULL)
+		watch->removing(watch->ctx, s);
+	rc = snapshot_remove(ds, group_fd, snapshot_fd, s, e);
+	backup_snapshot_text(s, text);
+	if (rc < 0 && watch->kept != NULL && is_whole(snapshot_fd, text))
+		watch->kept(watch->ctx, s);
+	return rc;
+}
+
+int snapshot_forget_locked(struct datastore *ds,
+    const struct backup_snapshot *s, const char *what,
+    const struct snapshot_watch *watch, struct task *task, struct err *e)
 {
 	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
 	struct err group_err = ERR_INIT;
@@ -301,7 +329,7 @@ int snapshot_forget_locked(struct datastore *ds,
 		rc = locks_wait_shared(ds, LOCK_BYTE_TREE, what, task, e);
 	if (rc < 0)
 		goto out;
-	rc = snapshot_remove(ds, group_fd, hold.fd, s, e);
+	rc = remove_watched(ds, group_fd, hold.fd, s, watch, e);
 	/* The snapshot is gone: an empty directory more is worth no error. */
 	if (rc == 0 &&
 	    snapshot_try_remove_group(ds, &s->group, &removed, &group_err) <
@@ -316,7 +344,8 @@ out:
 	return rc;
 }
 
-int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
+int snapshot_forget_watched(struct datastore *ds,
+    const struct backup_snapshot *s, const struct snapshot_watch *watch,
     struct task *task, struct err *e)
 {
 	/*
@@ -327,7 +356,15 @@ int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
 
 	if (rc < 0)
 		return rc;
-	rc = snapshot_forget_locked(ds, s, "forget", task, e);
+	rc = snapshot_forget_locked(ds, s, "forget", watch, task, e);
 	locks_release(ds, LOCK_BYTE_PRUNE, LOCK_SHARED);
 	return rc;
+}
+
+int snapshot_forget(struct datastore *ds, const struct backup_snapshot *s,
+    struct task *task, struct err *e)
+{
+	const struct snapshot_watch nobody = { .ctx = NULL };
+
+	return snapshot_forget_watched(ds, s, &nobody, task, e);
 }

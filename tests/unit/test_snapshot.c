@@ -336,6 +336,82 @@ static void test_interrupted(void **state)
 	sessionfix_census(f, 0, 0, 0, 0);
 }
 
+/* What a watch is told of a removal. */
+struct watched {
+	struct dsfix *f;
+	unsigned removing;
+	unsigned kept;
+};
+
+static void on_removing(void *ctx, const struct backup_snapshot *s)
+{
+	struct watched *w = ctx;
+
+	(void)s;
+	w->removing++;
+	/* Nothing is gone, and all of its locks are held. */
+	assert_true(dsfix_has(w->f, T0_DIR "/index.json.blob"));
+	assert_false(sessionfix_can_flock(w->f, T0_DIR, LOCK_SH));
+	assert_false(foreign_can_byte(
+	    w->f->ds->root_fd, ".lock", LOCK_BYTE_TREE, F_WRLCK));
+	assert_false(foreign_can_byte(
+	    w->f->ds->root_fd, ".lock", LOCK_BYTE_PRUNE, F_WRLCK));
+}
+
+static void on_kept(void *ctx, const struct backup_snapshot *s)
+{
+	struct watched *w = ctx;
+
+	(void)s;
+	w->kept++;
+	assert_false(sessionfix_can_flock(w->f, T0_DIR, LOCK_SH));
+}
+
+static int forget_watched(struct dsfix *f, const struct backup_snapshot *s,
+    struct watched *w, uint64_t failing_unlink)
+{
+	const struct snapshot_watch watch = {
+		.removing = on_removing, .kept = on_kept, .ctx = w
+	};
+	int rc = 0;
+
+	*w = (struct watched){ .f = f };
+	fault_install();
+	if (failing_unlink != 0)
+		fault_once(FAULT_BIT(FAULT_UNLINKAT), failing_unlink, EIO);
+	rc = snapshot_forget_watched(f->ds, s, &watch, &f->task, &f->e);
+	fault_uninstall();
+	return rc;
+}
+
+/* Told behind all that speaks against it; kept is only what is whole. */
+static void test_watched(void **state)
+{
+	struct dsfix *f = *state;
+	struct backup_snapshot s = pushed(f, T0);
+	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
+	struct watched w;
+
+	assert_ok(snapshot_hold(f->ds, &s, LOCK_SHARED, &hold, &f->e), &f->e);
+	assert_err(forget_watched(f, &s, &w, 0), &f->e, ERR_BUSY, "in use");
+	assert_int_equal(w.removing + w.kept, 0);
+	snapshot_release(&hold);
+	assert_ok(snapshot_set_protected(f->ds, &s, true, &f->e), &f->e);
+	assert_err(
+	    forget_watched(f, &s, &w, 0), &f->e, ERR_REFUSED, "is protected");
+	assert_int_equal(w.removing + w.kept, 0);
+	assert_ok(snapshot_set_protected(f->ds, &s, false, &f->e), &f->e);
+	/* The manifest is the first to go. */
+	assert_err(forget_watched(f, &s, &w, 1), &f->e, ERR_SYS, "remove");
+	assert_int_equal(w.removing, 1);
+	assert_int_equal(w.kept, 1);
+	assert_err(forget_watched(f, &s, &w, 2), &f->e, ERR_SYS, "remove");
+	assert_int_equal(w.removing, 1);
+	assert_int_equal(w.kept, 0);
+	assert_false(dsfix_has(f, T0_DIR "/index.json.blob"));
+	assert_true(dsfix_has(f, T0_DIR));
+}
+
 /* A directory where files should be: nothing of it is touched. */
 static void test_directory_inside(void **state)
 {
@@ -534,6 +610,7 @@ int main(void)
 		SESSION_TEST(test_protected_late),
 		SESSION_TEST(test_order),
 		SESSION_TEST(test_interrupted),
+		SESSION_TEST(test_watched),
 		SESSION_TEST(test_directory_inside),
 		SESSION_TEST(test_added_meanwhile),
 		SESSION_TEST(test_record_fails),
