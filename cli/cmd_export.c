@@ -96,8 +96,8 @@ int cmd_export(struct app *app, const struct invocation *inv, struct err *e)
 	opened_release(&o);
 	if (rc < 0)
 		return rc;
-	if (catalog_gaps_any(&result.gaps) || result.damaged > 0)
-		return EXIT_DAMAGE;
-	return result.left_out > 0 || o.incomplete ? EXIT_INCOMPLETE
-						   : EXIT_DONE;
+	return catalog_gaps_any(&result.gaps) || result.damaged > 0 ||
+		result.left_out > 0 || o.incomplete
+	    ? EXIT_INCOMPLETE
+	    : EXIT_DONE;
 }

@@ -234,8 +234,8 @@ const struct command commands[] = {
 	    "write a tree or tar as an archive file to standard output",
 	    "All of NAME.tree or NAME.tar, or a path in it. A NAME.tar without "
 	    "PATH is given\nas a tar exactly as it was pushed. What the format "
-	    "has no place for is left out\nand reported: exit code 3; what is "
-	    "damaged, too: 4.",
+	    "has no place for is left out\nand reported, and so is what is "
+	    "damaged: exit code 3.",
 	    OPTIONS(export_options), 2, 3, cmd_export, true },
 	{ "restore", "SNAPSHOT ARCHIVE TARGET [PATH...]",
 	    "give an archive, or files of one, back",
@@ -244,7 +244,8 @@ const struct command commands[] = {
 	    "missing, with owners, modes,\ntimes and all else that this user "
 	    "may set. Files that exist are left alone\n(exit code 3) unless "
 	    "--overwrite says changed (replace those whose size, time\nor kind "
-	    "differ) or always. What is damaged is named and left\nout (exit code 4).\n"
+	    "differ) or always. What is damaged is named and left\nout "
+	    "(exit code 3; 4 if it is the one file that was asked for).\n"
 	    "Any other archive is written as one file: TARGET is the file's "
 	    "name, a\ndirectory (the file is then named ARCHIVE) or a block "
 	    "device. A file gets its\nname when it is whole, and is for its "

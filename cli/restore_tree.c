@@ -167,7 +167,7 @@ static int open_content(struct opened *o, const struct invocation *inv,
 static bool is_whole(const struct tree_restore_result *r)
 {
 	return r->skipped == 0 && r->failed == 0 && r->damaged == 0 &&
-	    r->metadata_failed == 0;
+	    r->metadata_failed == 0 && !catalog_gaps_any(&r->gaps);
 }
 
 static int print_json(const struct opened *o, const struct target *t,
@@ -277,6 +277,17 @@ static void meant_paths(
 	}
 }
 
+/* Of which nothing is left when it is damaged, as of a stream. */
+static bool is_one_file(struct catalog *c, const struct tree_restore_opts *opts)
+{
+	struct err why = ERR_INIT;
+	struct catalog_entry entry;
+
+	return opts->paths_n == 1 &&
+	    catalog_resolve(c, opts->paths[0], &entry, &why) == 0 &&
+	    entry.kind != CATALOG_DIR;
+}
+
 int restore_tree(struct app *app, const struct invocation *inv,
     struct opened *o, enum tree_overwrite overwrite, struct err *e)
 {
@@ -287,6 +298,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	struct target t = { .word = inv->args[2], .fd = -1 };
 	struct catalog_bytes *paths = NULL;
 	struct catalog *c = NULL;
+	bool one_file = false;
 	int rc = paths_of(inv, &paths, e);
 
 	opts.paths = paths;
@@ -301,6 +313,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 		    &app->task, &result, e);
 		if (rc == ERR_NOTFOUND)
 			meant_paths(c, &opts, e);
+		one_file = rc == 0 && is_one_file(c, &opts);
 	}
 	target_release(&t, rc < 0);
 	if (rc == 0)
@@ -312,7 +325,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	free(paths);
 	if (rc < 0)
 		return rc;
-	if (catalog_gaps_any(&result.gaps) || result.damaged > 0)
+	if (one_file && result.damaged > 0)
 		return EXIT_DAMAGE;
 	return is_whole(&result) && !o->incomplete ? EXIT_DONE
 						   : EXIT_INCOMPLETE;

@@ -141,11 +141,19 @@ print(open(sys.argv[1], "rb").read()[4096 + 8:4096 + 40].hex())' \
 	store/$t/root.tree.didx)
 mv "store/.chunks/${chunk:0:4}/$chunk" away
 run cairn restore $t root.tree out4
-[ "$code" -eq 4 ] || fail "exit code $code"
+[ "$code" -eq 3 ] || fail "exit code $code"
 damaged=$(sed -n 's/^  damaged: //p' "$out")
 [ "$damaged" -gt 0 ] || fail "nothing is damaged"
 [ "$(grep -c "'out4/.*': .*: chunk $chunk at offset 0: " "$err")" -eq \
 	"$damaged" ] || fail "not each was named"
+# Of the one file that is asked for nothing is left.
+hurt=$(sed -n "s/^cairn: warning: 'out4\/\([^']*\)': .*: chunk .*/\1/p" "$err" |
+	head -n 1)
+run cairn restore $t root.tree out5 "$hurt"
+[ "$code" -eq 4 ] || fail "exit code $code"
+run cairn restore $t root.tree out5 "$hurt" "$hurt"
+[ "$code" -eq 3 ] || fail "exit code $code"
+rm -rf out5
 mv away "store/.chunks/${chunk:0:4}/$chunk"
 run cairn restore $t root.tree out4
 [ "$code" -eq 3 ] || fail "exit code $code"
