@@ -322,6 +322,7 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 	struct target t = { .dir_fd = -1, .overwrite = overwrite };
 	struct archive_result result = { .bytes = 0 };
 	struct gaps *gaps = calloc(1, sizeof(*gaps));
+	bool in_place = false;
 	bool skipped = false;
 	bool damage = false;
 	int rc =
@@ -331,7 +332,9 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 		rc = target_open(&t, inv, o->ds, e);
 	if (rc < 0 || gaps == NULL)
 		goto out;
-	gaps_init(gaps, &app->task, t.shown);
+	in_place =
+	    t.device || (t.exists && t.overwrite == TREE_OVERWRITE_CHANGED);
+	gaps_init(gaps, &app->task, t.shown, in_place);
 	if (invocation_has(inv, "skip-damaged"))
 		archive_skip_damage(o->archive, &gaps->hook);
 	skipped = !t.device && t.exists && t.overwrite == TREE_OVERWRITE_NEVER;
@@ -342,7 +345,7 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 		    t.shown);
 	else if (t.device)
 		rc = to_device(app, o, &t, &result, e);
-	else if (t.exists && t.overwrite == TREE_OVERWRITE_CHANGED)
+	else if (in_place)
 		rc = to_existing(app, o, &t, &result, e);
 	else
 		rc = to_new(app, o, &t, &result, e);

@@ -100,7 +100,7 @@ static const struct command_option restore_options[] = {
 	{ "numeric-owner", 0, NULL, false,
 	    "owners by their numbers, not by their names" },
 	{ "skip-damaged", 0, NULL, false,
-	    "of a stream: zeros for what is damaged, and name it (exit code "
+	    "of a stream: leave out what is damaged, and name it (exit code "
 	    "4)" },
 };
 
@@ -253,7 +253,8 @@ const struct command commands[] = {
 	    "--overwrite says changed (write, in place, only what\ndiffers) or "
 	    "always. A block device must be large enough and is written only\n"
 	    "with always. A damaged one is not restored (exit code 4), but "
-	    "with\n--skip-damaged, which writes zeros where it is.",
+	    "with\n--skip-damaged: zeros in a new file where it is damaged; "
+	    "what is written in\nplace keeps what it had there.",
 	    OPTIONS(restore_options), 3, COMMAND_ARGS_ANY, cmd_restore, true },
 	{ "forget", "SNAPSHOT...", "remove snapshots",
 	    "Space comes back with the next 'cairn gc'. A protected snapshot, "

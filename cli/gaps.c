@@ -14,9 +14,9 @@ static void tell_last(struct gaps *g)
 	if (g->ranges == 0 || g->ranges > TOLD_MAX)
 		return;
 	task_message(g->task, TASK_WARNING,
-	    "'%s': bytes %" PRIu64 " to %" PRIu64 " are damaged, and zeros "
-	    "now: %s",
-	    g->shown, g->kept[g->ranges - 1].start, g->end - 1, g->why.msg);
+	    "'%s': bytes %" PRIu64 " to %" PRIu64 " are damaged, and %s: %s",
+	    g->shown, g->kept[g->ranges - 1].start, g->end - 1,
+	    g->in_place ? "not restored" : "zeros now", g->why.msg);
 }
 
 /* Chunks come in order; those that touch are one range. */
@@ -38,11 +38,13 @@ static void on_gap(
 		g->kept[g->ranges - 1].end = end;
 }
 
-void gaps_init(struct gaps *g, struct task *task, const char *shown)
+void gaps_init(
+    struct gaps *g, struct task *task, const char *shown, bool in_place)
 {
 	memset(g, 0, sizeof(*g));
 	g->task = task;
 	g->shown = shown;
+	g->in_place = in_place;
 	g->hook = (struct archive_gaps){ .fn = on_gap, .ctx = g };
 }
 
@@ -77,7 +79,8 @@ int gaps_print(const struct gaps *g, struct err *e)
 
 	if (g->ranges == 0)
 		return 0;
-	return output_text(e,
-	    "  damaged: %s in %" PRIu64 " range%s, zeros in the target\n",
-	    text_size(size, g->bytes), g->ranges, g->ranges == 1 ? "" : "s");
+	return output_text(e, "  damaged: %s in %" PRIu64 " range%s, %s\n",
+	    text_size(size, g->bytes), g->ranges, g->ranges == 1 ? "" : "s",
+	    g->in_place ? "not restored: the target keeps what it had there"
+			: "zeros in the target");
 }

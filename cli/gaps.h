@@ -5,6 +5,7 @@
 #ifndef CAIRN_CLI_GAPS_H
 #define CAIRN_CLI_GAPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "datastore/base/err.h"
@@ -17,6 +18,7 @@
 struct gaps {
 	struct task *task;
 	const char *shown; /* of the target, in messages */
+	bool in_place;     /* it keeps what it had there; else zeros */
 	struct archive_gaps hook;
 	struct gaps_range {
 		uint64_t start;
@@ -29,7 +31,8 @@ struct gaps {
 };
 
 /* *g stays where it is as long as the archive is extracted. */
-void gaps_init(struct gaps *g, struct task *task, const char *shown);
+void gaps_init(
+    struct gaps *g, struct task *task, const char *shown, bool in_place);
 /* All is extracted: tell of the last one, and how many were not told. */
 void gaps_end(struct gaps *g);
 /* "damaged-bytes", "damaged-ranges" and "damaged-at", the first of them. */

@@ -108,8 +108,8 @@ int archive_extract(struct archive *a, int fd, enum archive_output how,
 /*
  * For who wants what is left: a chunk that is missing, bad or can not be read
  * ends no archive_extract from now on, but is told, in order, in the caller's
- * thread, and zeros (of a sparse file: a hole) take its place.  *gaps is
- * borrowed; NULL: as before.
+ * thread.  Zeros take its place, in a new file (sparse) a hole; what is
+ * overwritten keeps what it has there.  *gaps is borrowed; NULL: as before.
  */
 struct archive_gaps {
 	void (*fn)(

@@ -252,19 +252,14 @@ static bool is_gap(const struct extraction *x, const struct err *e)
 	    (e->code == ERR_CORRUPT || err_is_sys(e, EIO));
 }
 
-static int leave_gap(
-    struct extraction *x, struct slot *s, struct local *l, struct err *e)
+/* What is written in place keeps its own bytes there: no others may be left. */
+static int leave_gap(const struct extraction *x, struct slot *s, struct err *e)
 {
-	int rc = 0;
-
 	s->gap = true;
 	s->why = *e;
 	(void)err_forget(e);
 	buf_reset(&s->content);
-	if (x->how == ARCHIVE_SPARSE_FILE)
-		return 0;
-	rc = make_zeros(s, e);
-	return rc < 0 ? rc : write_placed(x, s, &l->there, e);
+	return x->how == ARCHIVE_APPEND ? make_zeros(s, e) : 0;
 }
 
 static int work(void *ctx, void *local, void *arg, struct err *e)
@@ -288,7 +283,7 @@ static int work(void *ctx, void *local, void *arg, struct err *e)
 	    s->entry.end - s->start, &s->content, e);
 	if (rc < 0) {
 		rc = damaged(x, s, rc, l->loader.bad, e);
-		return is_gap(x, e) ? leave_gap(x, s, l, e) : rc;
+		return is_gap(x, e) ? leave_gap(x, s, e) : rc;
 	}
 	learn_zeros(x, s);
 	return write_placed(x, s, &l->there, e);

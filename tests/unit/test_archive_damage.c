@@ -121,7 +121,8 @@ static void on_gap(
 	(void)snprintf(t->why, sizeof(t->why), "%s", why->msg);
 }
 
-/* Zeros take the place of what can not be had, in every way of writing. */
+/* Zeros take the place of what can not be had; what is overwritten keeps its
+ * own bytes there. */
 static void passes_over_damage_that_is_to_be_skipped(void **state)
 {
 	static const enum archive_output modes[] = { ARCHIVE_APPEND,
@@ -134,11 +135,18 @@ static void passes_over_damage_that_is_to_be_skipped(void **state)
 	const struct archive_gaps gaps = { .fn = on_gap, .ctx = &told };
 
 	restorefix_spoil(f, &d, SPOIL_CONTENT);
-	memset(want + HURT * CHUNK, 0, CHUNK);
 	archive_skip_damage(f->archive, &gaps);
 	for (size_t i = 0; i < TEST_COUNT(modes); i++) {
+		bool keeps = modes[i] == ARCHIVE_OVERWRITE ||
+		    modes[i] == ARCHIVE_OVERWRITE_CHANGED;
+
 		told = (struct told){ .n = 0 };
 		new_target(f);
+		memset(want + HURT * CHUNK, keeps ? 'x' : 0, CHUNK);
+		if (keeps)
+			assert_int_equal(
+			    pwrite(f->out, want, CHUNKS * CHUNK, 0),
+			    CHUNKS * CHUNK);
 		assert_ok(extract(f, modes[i]), &f->e);
 		restorefix_assert_file(f, OUT, want, CHUNKS * CHUNK);
 		assert_int_equal(told.n, 1);
