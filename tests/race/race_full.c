@@ -178,6 +178,28 @@ static void nothing_is_made_before_the_first_unlink(void **state)
 	}
 }
 
+/* Between two passes a group goes that nobody said he removes. */
+static void lose_a_group(struct gcfix *f, enum gcfix_point point)
+{
+	if (point == GCFIX_SWEEP && swept++ == 0)
+		gcfix_remove_tree(f, "host/b");
+}
+
+static void a_group_that_goes_between_passes(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_garbage(f);
+	f->opts.touch_batch = 4;
+	ctime_shift = OLD;
+	swept = 0;
+	f->at = lose_a_group;
+	run_full(f, 1, ENOSPC);
+	f->at = NULL;
+	assert_int_equal(f->e.code, ERR_REFUSED);
+	assert_int_equal(gcfix_have(f, 10, 15), 15);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +208,7 @@ int main(void)
 		GCFIX_TEST(sets_ask_for_an_old_ctime),
 		GCFIX_TEST(sets_find_what_is_missing),
 		GCFIX_TEST(each_pass_lists_anew),
+		GCFIX_TEST(a_group_that_goes_between_passes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

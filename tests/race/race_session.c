@@ -117,7 +117,7 @@ static void see_reliance(void *ctx, struct fault_event *ev)
 		r->relies_on_base = true;
 	if ((ev->call == FAULT_LINKAT || ev->call == FAULT_RENAMEAT2 ||
 		ev->call == FAULT_UTIMENSAT) &&
-	    strlen(to) == DIGEST_LEN)
+	    strlen(to) >= DIGEST_LEN) /* with its directory */
 		r->relies_on_new = true;
 }
 

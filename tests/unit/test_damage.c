@@ -392,6 +392,36 @@ static void test_append_replaced(void **state)
 	assert_true(damage_contains(x->d, digest(2)));
 }
 
+/* ... or between the opening and the opening for the lock. */
+static void replace_it_earlier(void *ctx, struct fault_event *ev)
+{
+	struct fixture *x = ctx;
+
+	if (ev->call != FAULT_OPENAT || ev->name == NULL ||
+	    strcmp(ev->name, "damaged") != 0 || (ev->flags & O_ACCMODE) != 0 ||
+	    x->d != NULL)
+		return;
+	read_list(x);
+	dsfix_put(x->f, ".cairn/new", "");
+	dsfix_move(x->f, "store/.cairn/new", "store/" LIST);
+}
+
+static void test_append_replaced_earlier(void **state)
+{
+	struct fixture *x = *state;
+
+	append(x, 1, DAMAGE_BAD);
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .before = replace_it_earlier, .ctx = x });
+	append(x, 2, DAMAGE_BAD);
+	fault_uninstall();
+	assert_non_null(x->d);
+	read_list(x);
+	assert_int_equal(damage_count(x->d), 1);
+	assert_true(damage_contains(x->d, digest(2)));
+}
+
 /* Two processes that append and one that compacts: no event is lost. */
 static void test_together(void **state)
 {
@@ -441,6 +471,7 @@ int main(void)
 		DAMAGE_TEST(test_append_calls),
 		DAMAGE_TEST(test_append_fails),
 		DAMAGE_TEST(test_append_replaced),
+		DAMAGE_TEST(test_append_replaced_earlier),
 		DAMAGE_TEST(test_together),
 	};
 

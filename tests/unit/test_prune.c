@@ -440,6 +440,53 @@ static void odd_records(void **state)
 	assert_int_equal(interrupted(f), 0);
 }
 
+/* Between the look at it and its lock: a session of the same name publishes. */
+static char *late_manifest;
+static size_t late_n;
+
+static void finish_late(void *ctx, struct fault_event *ev)
+{
+	struct dsfix *f = ctx;
+
+	if (ev->call == FAULT_FLOCK && !dsfix_has(f, T0_DIR "/index.json.blob"))
+		tmpdir_put(f->dir.fd, "store/" T0_DIR "/index.json.blob",
+		    late_manifest, late_n);
+}
+
+static void finished_meanwhile(void **state)
+{
+	struct dsfix *f = *state;
+
+	(void)push(f, T0);
+	late_manifest =
+	    tmpdir_get(f->dir.fd, "store/" T0_DIR "/index.json.blob", &late_n);
+	dsfix_unlink(f, T0_DIR "/index.json.blob");
+	dsfix_put(f, ".cairn/removed", T0_DIR "\n");
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .before = finish_late, .ctx = f });
+	assert_int_equal(end_removals(f, NULL), 0);
+	fault_uninstall();
+	free(late_manifest);
+	sessionfix_census(f, 1, 0, 1, 0);
+}
+
+/* Somebody reads it. */
+static void in_use_meanwhile(void **state)
+{
+	struct dsfix *f = *state;
+	struct backup_snapshot s = push(f, T0);
+	struct snapshot_hold hold = SNAPSHOT_HOLD_INIT;
+
+	dsfix_unlink(f, T0_DIR "/index.json.blob");
+	dsfix_put(f, ".cairn/removed", T0_DIR "\n");
+	assert_ok(snapshot_hold(f->ds, &s, LOCK_SHARED, &hold, &f->e), &f->e);
+	assert_int_equal(end_removals(f, NULL), 0);
+	assert_true(dsfix_has(f, T0_DIR "/" PUSHFIX_NAME));
+	snapshot_release(&hold);
+	assert_int_equal(end_removals(f, NULL), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +501,8 @@ int main(void)
 		SESSION_TEST(the_next_push_ends_it),
 		SESSION_TEST(prune_ends_it),
 		SESSION_TEST(others_are_left_alone),
+		SESSION_TEST(finished_meanwhile),
+		SESSION_TEST(in_use_meanwhile),
 		SESSION_TEST(odd_records),
 	};
 

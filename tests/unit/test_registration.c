@@ -401,6 +401,25 @@ static void test_torn(void **state)
 	assert_true(x->list.items[0].start == INT64_MIN);
 }
 
+/* I3: the very file has to be there under its name, before the manifest. */
+static void test_check_name(void **state)
+{
+	struct regfix *x = *state;
+	char path[PATH_MAX];
+
+	regfix_make(x);
+	(void)snprintf(path, sizeof(path), SESSIONS "%s", regfix_only(x)->uuid);
+	dsfix_put(x->f, SESSIONS "other", "{}");
+	dsfix_unlink(x->f, path);
+	assert_err(registration_check(x->r, &x->f->e), &x->f->e, ERR_BUSY,
+	    "was removed");
+	(void)snprintf(
+	    path, sizeof(path), "store/" SESSIONS "%s", x->list.items[0].uuid);
+	dsfix_move(x->f, "store/" SESSIONS "other", path);
+	assert_err(registration_check(x->r, &x->f->e), &x->f->e, ERR_BUSY,
+	    "was replaced");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +433,7 @@ int main(void)
 		REG_TEST(test_beat_pace),
 		REG_TEST(test_beat_fails),
 		REG_TEST(test_check_read),
+		REG_TEST(test_check_name),
 		REG_TEST(test_torn),
 	};
 

@@ -146,6 +146,55 @@ static void test_bury(void **state)
 	registration_abandon(NULL);
 }
 
+/*
+ * The name leads to another one by the time that the dead one is locked: it
+ * may be a session that lives.
+ */
+struct change {
+	struct regfix *x;
+	const char *uuid;
+};
+
+static void replace_it(void *ctx, struct fault_event *ev)
+{
+	struct change *c = ctx;
+	char path[PATH_MAX];
+
+	if (ev->call != FAULT_OFD_LOCK || ev->flags != F_OFD_SETLK ||
+	    c->uuid == NULL)
+		return;
+	(void)snprintf(path, sizeof(path), "store/" SESSIONS "%s", c->uuid);
+	c->uuid = NULL;
+	dsfix_put(c->x->f, SESSIONS "other", "{}");
+	dsfix_move(c->x->f, "store/" SESSIONS "other", path);
+}
+
+static void test_bury_another(void **state)
+{
+	struct regfix *x = *state;
+	struct change c = { .x = x };
+	char uuid[DATASTORE_ID_SIZE];
+	char path[PATH_MAX];
+	bool done = true;
+
+	regfix_make(x);
+	(void)snprintf(uuid, sizeof(uuid), "%s", regfix_only(x)->uuid);
+	registration_abandon(x->r);
+	x->r = NULL;
+	c.uuid = uuid;
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .before = replace_it, .ctx = &c });
+	assert_ok(
+	    registration_bury(x->f->ds, uuid, NULL, NULL, &done, &x->f->e),
+	    &x->f->e);
+	fault_uninstall();
+	assert_null(c.uuid);
+	assert_false(done);
+	(void)snprintf(path, sizeof(path), SESSIONS "%s", uuid);
+	assert_true(dsfix_has(x->f, path));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +202,7 @@ int main(void)
 		REG_TEST(test_other_names),
 		REG_TEST(test_list_errors),
 		REG_TEST(test_bury),
+		REG_TEST(test_bury_another),
 	};
 
 	return cmocka_run_group_tests_name(

@@ -258,6 +258,34 @@ static void a_margin_does_not_disarm_it(void **state)
 	assert_int_equal(gcfix_have(f, 0, 30), 30);
 }
 
+/* The records of removals go when the list without them is there. */
+static void a_list_that_can_not_be_written(void **state)
+{
+	struct gcfix *f = *state;
+	struct backup_snapshot s0 = {
+		.group = { .type = BACKUP_HOST, .id = "a" },
+		.time = GCFIX_T0,
+	};
+
+	two_groups(f, 30);
+	gcfix_forget(f, &s0);
+	f->opts.cutoff_s = 3 * GCFIX_DAY;
+	gcfix_fast(NULL);
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_RENAMEAT2),
+	    .name = "roots",
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = EIO });
+	gcfix_collect(f);
+	fault_uninstall();
+	assert_int_equal(f->r.warnings, 1);
+	assert_text(f, "removed", A0 "\n");
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+	assert_text(f, "removed", "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +295,7 @@ int main(void)
 		GCFIX_TEST(a_small_one_is_told),
 		GCFIX_TEST(what_was_forgotten_is_not_gone),
 		GCFIX_TEST(what_is_forgotten_meanwhile_stays_recorded),
+		GCFIX_TEST(a_list_that_can_not_be_written),
 		GCFIX_TEST(what_was_moved_is_not_gone),
 		GCFIX_TEST(a_torn_list_is_none),
 		GCFIX_TEST(it_holds_without_touches),

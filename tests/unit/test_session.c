@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "datastore/base/uuid.h"
 #include "datastore/locks.h"
 #include "datastore/registration.h"
 #include "datastore/snapshot.h"
@@ -309,10 +310,45 @@ static void test_foreign_store(void **state)
 	sessionfix_census(f, 1, 0, 1, 0);
 }
 
+/* I3: when its registration goes, a session holds nothing any more. */
+struct last {
+	struct dsfix *f;
+	unsigned seen;
+};
+
+static void see_last(void *ctx, struct fault_event *ev)
+{
+	struct last *l = ctx;
+
+	if (ev->call != FAULT_UNLINKAT || ev->flags != 0 ||
+	    !uuid_is_text(ev->name, strlen(ev->name)))
+		return;
+	l->seen++;
+	assert_true(byte0_is_free(l->f));
+	assert_true(foreign_can_byte(
+	    l->f->ds->root_fd, ".lock", LOCK_BYTE_TREE, F_WRLCK));
+	assert_true(sessionfix_can_flock(l->f, "host/a", LOCK_EX));
+}
+
+static void test_unregisters_last(void **state)
+{
+	struct dsfix *f = *state;
+	struct last l = { .f = f };
+	struct session *s = sessionfix_open(f, &sessionfix_ten);
+
+	assert_ok(pushfix_fill(s, &sessionfix_ten, &f->e), &f->e);
+	fault_install();
+	fault_set_hooks(&(struct fault_hooks){ .before = see_last, .ctx = &l });
+	assert_ok(session_commit(s, &f->e), &f->e);
+	fault_uninstall();
+	assert_int_equal(l.seen, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SESSION_TEST(test_steps),
+		SESSION_TEST(test_unregisters_last),
 		SESSION_TEST(test_manifest),
 		SESSION_TEST(test_time),
 		SESSION_TEST(test_time_unfinished),

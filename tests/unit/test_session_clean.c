@@ -382,6 +382,40 @@ static void test_recorded(void **state)
 	free(text);
 }
 
+/* I4: nobody lists while what a dead session left is removed. */
+struct removals {
+	struct dsfix *f;
+	unsigned n;
+	unsigned in_a_listing;
+};
+
+static void ask_tree_lock(void *ctx, struct fault_event *ev)
+{
+	struct removals *r = ctx;
+
+	/* Its registration, which is no part of the tree, goes last. */
+	if (ev->call != FAULT_UNLINKAT || strlen(ev->name) == strlen(UUID1))
+		return;
+	r->n++;
+	r->in_a_listing += foreign_can_byte(
+	    r->f->ds->root_fd, ".lock", LOCK_BYTE_TREE, F_WRLCK);
+}
+
+static void test_tree_lock(void **state)
+{
+	struct dsfix *f = *state;
+	struct removals r = { .f = f };
+
+	(void)dead_session(f, &sessionfix_ten);
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .before = ask_tree_lock, .ctx = &r });
+	assert_int_equal(clean(f), 1);
+	fault_uninstall();
+	assert_true(r.n >= 3);
+	assert_int_equal(r.in_a_listing, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +433,7 @@ int main(void)
 		SESSION_TEST(test_abort_while_listing),
 		SESSION_TEST(test_abort_fails),
 		SESSION_TEST(test_recorded),
+		SESSION_TEST(test_tree_lock),
 	};
 
 	return cmocka_run_group_tests_name("session_clean", tests, NULL, NULL);

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "datastore/base/clock.h"
 #include "datastore/damage.h"
+#include "datastore/registration.h"
 #include "datastore/session.h"
 #include "tests/support/sessionfix.h"
 
@@ -304,6 +306,81 @@ static void test_threads(void **state)
 	assert_int_equal(damaged_count(f), 1);
 }
 
+/*
+ * I3 (schedule 12): the clock steps back under a session.  Whatever it touches
+ * or inserts has a time behind the start that others can read, at that moment.
+ */
+struct steps {
+	struct dsfix *f;
+	int64_t shift_s; /* of the file clock and ours */
+	unsigned looks;
+	unsigned too_late;
+};
+
+static bool is_chunk_name(const char *name)
+{
+	return name != NULL && strlen(name) >= DIGEST_HEX_SIZE - 1;
+}
+
+static void tell_shifted(void *ctx, struct fault_event *ev)
+{
+	struct steps *s = ctx;
+	struct statx *st = ev->p;
+	struct timespec *ts = ev->p;
+
+	if (ev->call == FAULT_CLOCK_GETTIME && ev->flags == CLOCK_REALTIME)
+		ts->tv_sec += s->shift_s;
+	/* Once more, when it has looked for the new chunk in vain. */
+	if (ev->call == FAULT_STATX && ev->result < 0)
+		s->shift_s = -7200;
+	/* The registration's times, unless they come from a cache. */
+	if (ev->call != FAULT_STATX || ev->result < 0 || ev->name[0] != '\0' ||
+	    (ev->flags & AT_STATX_FORCE_SYNC) == 0)
+		return;
+	st->stx_atime.tv_sec += s->shift_s;
+	st->stx_mtime.tv_sec += s->shift_s;
+}
+
+static void look_at_start(void *ctx, struct fault_event *ev)
+{
+	struct steps *s = ctx;
+	struct registration_list l = { .n = 0 };
+	struct err e = ERR_INIT;
+
+	if (!(ev->call == FAULT_UTIMENSAT && is_chunk_name(ev->name)) &&
+	    !(ev->call == FAULT_RENAMEAT2 && is_chunk_name(ev->to_name)))
+		return;
+	assert_ok(registration_list(s->f->ds, &l, &e), &e);
+	assert_int_equal(l.n, 1);
+	s->looks++;
+	s->too_late +=
+	    clock_filetime_s(l.items[0].start) > clock_now_s() + s->shift_s;
+	registration_list_release(&l);
+}
+
+static void test_clock_steps(void **state)
+{
+	struct dsfix *f = *state;
+	struct steps steps = { .f = f };
+	struct backup_snapshot first;
+	struct session *s = NULL;
+	/* One that is there, one that is not. */
+	const struct pushfix again = { .group = "host/b",
+		.put = { .first = 9, .n = 2 } };
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	s = sessionfix_open(f, &again);
+	steps.shift_s = -3600;
+	fault_install();
+	fault_set_hooks(&(struct fault_hooks){
+	    .before = look_at_start, .after = tell_shifted, .ctx = &steps });
+	assert_ok(pushfix_fill(s, &again, &f->e), &f->e);
+	fault_uninstall();
+	assert_int_equal(steps.looks, 2);
+	assert_int_equal(steps.too_late, 0);
+	session_abort(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +392,7 @@ int main(void)
 		SESSION_TEST(test_dry_run),
 		SESSION_TEST(test_dry_run_repeats),
 		SESSION_TEST(test_threads),
+		SESSION_TEST(test_clock_steps),
 	};
 
 	return cmocka_run_group_tests_name("session_put", tests, NULL, NULL);

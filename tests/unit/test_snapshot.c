@@ -595,6 +595,31 @@ static void test_manifest_replaced(void **state)
 	snapshot_release(&hold);
 }
 
+/* The directory that has the name by now is another's. */
+static void replace_dir(void *ctx, struct fault_event *ev)
+{
+	struct dsfix *f = ctx;
+
+	if (ev->call != FAULT_UNLINKAT ||
+	    strcmp(ev->name, "index.json.blob") != 0)
+		return;
+	dsfix_move(f, "store/" T0_DIR, "moved");
+	dsfix_mkdir(f, T0_DIR);
+}
+
+static void test_replaced_late(void **state)
+{
+	struct dsfix *f = *state;
+	struct backup_snapshot s = pushed(f, T0);
+
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .before = replace_dir, .ctx = f });
+	assert_ok(forget(f, &s), &f->e);
+	fault_uninstall();
+	assert_true(dsfix_has(f, T0_DIR));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +633,7 @@ int main(void)
 		SESSION_TEST(test_empty_group_locked),
 		SESSION_TEST(test_protected),
 		SESSION_TEST(test_protected_late),
+		SESSION_TEST(test_replaced_late),
 		SESSION_TEST(test_order),
 		SESSION_TEST(test_interrupted),
 		SESSION_TEST(test_watched),
