@@ -76,6 +76,7 @@ finds spelling gc/a.c '/* rec''ieve */\n' receive
 	finds testnames README.md 'It is so (`test_gone`).\n' 'no such test: test_gone'
 	finds testnames README.md '(`lint_lines:\nno_such_case`)\n' "no case 'no_such_case'"
 	finds testnames etc/doc/gc-safety.md 'the mutants `a` and\n`b`\n' 'mutant: b'
+	finds testnames tests/mutants/c.patch 'x\n' 'not name the mutant c'
 	passes testnames README.md '[lines](etc/lint/lines.sh), [web](https://a.org/)\n'
 	finds testnames README.md '[lines](etc/lint/line.sh)\n' 'no such file'
 	finds testnames README.md '`etc/lint/line.sh`\n' 'no such file'

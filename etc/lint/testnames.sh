@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # testnames: what README.md and gc-safety.md say is tested, is: each test they
 # name is there and known to ctest, each case stands in it, each mutant has its
-# patch.  And what any document links to or names by its path is there.
+# patch and each patch its line.  And what any document links to or names by its path is there.
 . "$(dirname "$0")/lib.sh"
 
 # ticked FILE: what stands between backticks, one a line, a line's end in it
@@ -57,6 +57,12 @@ for document in README.md etc/doc/gc-safety.md; do
 		grep -oE 'mutants? (`[a-z0-9_]+`(, | and )?)+' |
 		grep -oE '`[^`]+`' | tr -d '`')
 done
+
+while IFS= read -r patch; do
+	mutant=$(basename "$patch" .patch)
+	grep -qs "mutant \`$mutant\`" etc/doc/gc-safety.md ||
+		complain "etc/doc/gc-safety.md: does not name the mutant $mutant"
+done < <(list 'tests/mutants/*.patch')
 
 while IFS= read -r document; do
 	while IFS= read -r path; do

@@ -118,10 +118,12 @@ complain() {
 for p in "${patches[@]}"; do
 	name=$(basename "$p" .patch)
 	target=$(want test "$p")
-	if ! patch -s -d "$src" -p1 <"$p"; then
+	if ! patch -s --dry-run -d "$src" -p1 <"$p" >"$work/log"; then
+		cat "$work/log" >&2
 		complain "$name: the patch does not apply any more"
-		exit 1
+		continue
 	fi
+	patch -s -d "$src" -p1 <"$p"
 	if make_targets "$target"; then
 		begin "$name" "$target" "$(want case "$p")"
 	else
