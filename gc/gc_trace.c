@@ -36,6 +36,22 @@ void gc_trace_removed(void *ctx, const struct store_victim *v, filetime used)
 		history_record_removed(&run->history, &removed);
 }
 
+/* It may have been killed between its last words in the two places. */
+static bool has_ended(struct gc_run *run, const struct history_run *r)
+{
+	struct err ignored = ERR_INIT;
+	struct history *h = NULL;
+	bool found = false;
+	bool ended = false;
+	int rc = history_open(
+	    run->ds, HISTORY_READ_SOON, run->task, &h, &found, &ignored);
+
+	if (rc == 0 && found && history_has_ended(h, r, &ended, &ignored) < 0)
+		ended = false;
+	history_close(h);
+	return ended;
+}
+
 /* A run that never said how it ended is told of once more, by the next. */
 void gc_trace_begin(struct gc_run *run)
 {
@@ -47,6 +63,10 @@ void gc_trace_begin(struct gc_run *run)
 	if (!run->running.found_dead)
 		return;
 	history_of_gc(g, false, r);
+	if (has_ended(run, r)) {
+		*r = (struct history_run){ .id = 0 };
+		return;
+	}
 	task_message(run->task, TASK_NOTE,
 	    "the garbage collection before this one, of pid %lld on %s, was "
 	    "killed: nothing is lost by that, and this one does its work",

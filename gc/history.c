@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,19 @@ void history_close(struct history *h)
 	/* Its lock goes with it. */
 	file_close(&h->fd);
 	file_close(&h->dirfd);
+	if (h->writing)
+		(void)pthread_sigmask(SIG_SETMASK, &h->signals, NULL);
 	free(h);
+}
+
+/* A process that is stopped by a key would keep the lock for hours. */
+static void block_stop(struct history *h)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, &h->signals);
 }
 
 static int open_file(struct history *h, bool *ret_found, struct err *e)
@@ -232,8 +245,10 @@ static int connect(struct history *h, struct err *e)
 int history_open(struct datastore *ds, enum history_mode mode,
     struct task *task, struct history **ret, bool *ret_found, struct err *e)
 {
-	bool writing = mode != HISTORY_READ;
+	bool soon = mode == HISTORY_READ_SOON || mode == HISTORY_WRITE_SOON;
+	bool writing = mode == HISTORY_WRITE || mode == HISTORY_WRITE_SOON;
 	struct history *h = calloc(1, sizeof(*h));
+	bool locked = false;
 	bool found = false;
 	int rc = 0;
 
@@ -242,7 +257,9 @@ int history_open(struct datastore *ds, enum history_mode mode,
 	h->ds = ds;
 	h->task = task;
 	h->writing = writing;
-	h->wait_ns = mode == HISTORY_WRITE_SOON ? SOON_NS : WAIT_NS;
+	if (writing)
+		block_stop(h);
+	h->wait_ns = soon ? SOON_NS : WAIT_NS;
 	h->dirfd = -1;
 	h->fd = -1;
 	h->bytes_max = HISTORY_BYTES_MAX;
@@ -252,41 +269,43 @@ int history_open(struct datastore *ds, enum history_mode mode,
 	rc = cairndir_open(ds, CAIRNDIR, &h->dirfd, &found, e);
 	if (rc == 0 && found)
 		rc = open_locked(h, &found, e);
-	if (rc == 0 && found)
+	locked = rc == 0 && found;
+	if (locked)
 		rc = connect(h, e);
 	/* Made by somebody who was killed right then. */
 	if (rc == ERR_NOTFOUND && !writing) {
 		rc = err_forget(e);
 		found = false;
 	}
-	if (rc < 0 || !found) {
+	if (rc == ERR_CORRUPT && writing && locked)
+		*ret = h;
+	else if (rc < 0 || !found)
 		history_close(h);
-		h = NULL;
-	}
 	if (rc < 0)
 		return rc;
-	*ret = h;
+	*ret = found ? h : NULL;
 	*ret_found = found;
 	return 0;
 }
 
-int history_set_aside(struct datastore *ds, struct err *e)
+int history_set_aside(struct history *h, struct err *e)
 {
-	char shown[HISTORY_SHOWN];
-	bool found = false;
-	int dirfd = -1;
-	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
+	bool current = false;
+	int rc = 0;
 
-	(void)datastore_shown(
-	    ds, CAIRNDIR "/" HISTORY_NAME, shown, sizeof(shown));
-	/* The journal is of the damaged one, and must not get into the next. */
-	if (rc == 0 && found)
-		rc = file_unlink_at(dirfd, JOURNAL_NAME, shown, e);
-	if (rc == 0 && found &&
-	    sysio_renameat2(dirfd, HISTORY_NAME, dirfd, HISTORY_ASIDE, 0) < 0 &&
-	    errno != ENOENT)
-		rc = err_sys(e, "rename '%s'", shown);
-	file_close(&dirfd);
+	history_sql_close(h);
+	/* Gone already, or another one stands there by now. */
+	rc = is_current(h, &current, e);
+	if (rc < 0 || !current)
+		return rc;
+	/* The journal is of the damaged one, and must not get into the next.
+	 * Once the name is free there may be a next one, whose journal is not
+	 * ours to remove: so it goes first. */
+	rc = file_unlink_at(h->dirfd, JOURNAL_NAME, h->shown, e);
+	if (rc == 0 &&
+	    sysio_renameat2(
+		h->dirfd, HISTORY_NAME, h->dirfd, HISTORY_ASIDE, 0) < 0)
+		rc = err_sys(e, "rename '%s'", h->shown);
 	return rc;
 }
 
@@ -382,20 +401,43 @@ static int insert_run(struct history *h, struct history_run *r, struct err *e)
 	return rc;
 }
 
-int history_knows(
-    struct history *h, const struct history_run *r, bool *ret, struct err *e)
+/* How many of them there are that are this run. */
+static int count_of(struct history *h, const struct history_run *r,
+    const char *and, int64_t *ret, struct err *e)
 {
 	const struct history_value v[] = {
 		history_text_value(history_kind_name(r->kind)),
 		{ .number = r->started },
 		{ .number = r->pid },
 		history_text_value(r->machine_id),
+		{ .number = r->id },
 	};
+	char sql[256];
+
+	(void)snprintf(sql, sizeof(sql),
+	    "select count(*) from run where kind = ?1 and started = ?2 and "
+	    "pid = ?3 and machine = ?4 and (?5 = 0 or id = ?5)%s",
+	    and);
+	return history_sql_run(h, sql, v, sizeof(v) / sizeof(v[0]), ret, e);
+}
+
+int history_knows(
+    struct history *h, const struct history_run *r, bool *ret, struct err *e)
+{
 	int64_t n = 0;
-	int rc = history_sql_run(h,
-	    "select count(*) from run where kind = ? and started = ? and "
-	    "pid = ? and machine = ?",
-	    v, sizeof(v) / sizeof(v[0]), &n, e);
+	int rc = count_of(h, r, "", &n, e);
+
+	if (rc == 0)
+		*ret = n > 0;
+	return rc;
+}
+
+int history_has_ended(
+    struct history *h, const struct history_run *r, bool *ret, struct err *e)
+{
+	int64_t n = 0;
+	int rc =
+	    count_of(h, r, " and result not in ('running', 'killed')", &n, e);
 
 	if (rc == 0)
 		*ret = n > 0;
@@ -437,6 +479,9 @@ int history_update(struct history *h, const struct history_run *r,
 	    "update run set result = ?, ended = ?, removed = ?, freed = ?, "
 	    "unlogged = ?, why = ? where id = ?",
 	    v, sizeof(v) / sizeof(v[0]), NULL, e);
+	if (rc == 0 && sqlite3_changes64(h->db) != 1)
+		rc = err_set(e, ERR_NOTFOUND, "'%s' has no run %" PRId64,
+		    h->shown, r->id);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		const struct history_value c[] = {
 			{ .number = r->id },

@@ -110,19 +110,28 @@ void history_run_init(
  * Open it and lock it, shared to read, exclusively to write, which makes it
  * where it is missing.  *ret_found false: there is none (to write: there is no
  * `.cairn`), and nothing is opened.  ERR_CORRUPT: it is damaged;
- * ERR_UNSUPPORTED: a newer cairn made it; ERR_BUSY: locked for 5 s.
+ * ERR_UNSUPPORTED: a newer cairn made it, or SQLite can not use it; ERR_BUSY:
+ * locked for 5 s.
+ *
+ * To write, and ERR_CORRUPT: *ret may be there all the same, locked, to be put
+ * aside and closed, and for nothing else.  SIGTSTP is blocked for this thread
+ * while it is open for writing: a process that is stopped would keep the lock.
  */
 enum history_mode {
 	HISTORY_READ,
+	HISTORY_READ_SOON, /* waits a quarter of a second only */
 	HISTORY_WRITE,
-	HISTORY_WRITE_SOON, /* waits a quarter of a second only */
+	HISTORY_WRITE_SOON,
 };
 int history_open(struct datastore *ds, enum history_mode mode,
     struct task *task, struct history **ret, bool *ret_found, struct err *e);
 void history_close(struct history *h); /* NULL is allowed */
 
-/* Put a damaged one out of the way, for a new one. */
-int history_set_aside(struct datastore *ds, struct err *e);
+/*
+ * Put a damaged one, open for writing, out of the way, for a new one.  Its lock
+ * is held until h is closed: who waits for it sees then that it is another.
+ */
+int history_set_aside(struct history *h, struct err *e);
 
 /* Each of these is one transaction. */
 
@@ -131,10 +140,16 @@ int history_set_aside(struct datastore *ds, struct err *e);
  * and do not hold their lock any more become killed ones.
  */
 int history_add(struct history *h, struct history_run *r, struct err *e);
-/* Is there one of this kind, begin, machine and pid? */
+/*
+ * Is there one of this kind, begin, machine and pid; and of this id, unless it
+ * is 0?  An id alone may be another's: the database may be a new one.
+ */
 int history_knows(
     struct history *h, const struct history_run *r, bool *ret, struct err *e);
-/* Write how it is by now, with its figures. */
+/* And did it say how it ended? */
+int history_has_ended(
+    struct history *h, const struct history_run *r, bool *ret, struct err *e);
+/* Write how it is by now, with its figures.  ERR_NOTFOUND: it is not there. */
 int history_update(struct history *h, const struct history_run *r,
     const struct history_count *counts, size_t n, struct err *e);
 /* A snapshot that is about to be removed; or that stayed, after all. */

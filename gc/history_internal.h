@@ -10,6 +10,7 @@
 #ifndef CAIRN_GC_HISTORY_INTERNAL_H
 #define CAIRN_GC_HISTORY_INTERNAL_H
 
+#include <signal.h>
 #include <sqlite3.h>
 
 #include "gc/history.h"
@@ -22,7 +23,8 @@ struct history {
 	struct datastore *ds;
 	struct task *task;
 	bool writing;
-	int64_t wait_ns; /* for the lock */
+	sigset_t signals; /* blocked before it was opened for writing */
+	int64_t wait_ns;  /* for the lock */
 	int dirfd;
 	int fd;
 	char shown[HISTORY_SHOWN];

@@ -4,11 +4,14 @@
  */
 #include <stdio.h>
 
+#include "datastore/base/clock.h"
 #include "gc/history_internal.h"
 
 /* Rows of the log that one transaction drops, at most: its journal holds
  * their pages. */
-#define DROP_ROWS "50000"
+#define DROP_ROWS 50000
+/* How long a trim goes on doing that, at most: others wait 5 s for the lock. */
+#define TRIM_NS (2 * CLOCK_NS_PER_S)
 /* What is left of the bound for all else than the log. */
 #define ROOM_PAGES 64
 
@@ -35,8 +38,8 @@ static int drop_rows(struct history *h, const char *where, int64_t n,
 
 	(void)snprintf(sql, sizeof(sql),
 	    "delete from removed where (run, seq) in (select run, seq from "
-	    "removed where %s order by run, seq limit " DROP_ROWS ")",
-	    where);
+	    "removed where %s order by run, seq limit %d)",
+	    where, DROP_ROWS);
 	if (rc < 0)
 		return rc;
 	rc = history_sql_run(h, sql, &v, 1, NULL, e);
@@ -143,13 +146,18 @@ static int drop_runs(struct history *h, struct err *e)
 
 int history_trim(struct history *h, int64_t now, struct err *e)
 {
+	int64_t began = clock_boot_ns();
 	int64_t dropped = 0;
-	/* Also what lost its run. */
-	int rc = drop_rows(h,
-	    "run < coalesce((select min(id) from run where started >= ?), "
-	    "(select max(id) + 1 from run))",
-	    now - HISTORY_KEEP_S, &dropped, e);
+	int rc = 0;
 
+	do {
+		/* Also what lost its run. */
+		rc = drop_rows(h,
+		    "run < coalesce((select min(id) from run where started >= "
+		    "?), (select max(id) + 1 from run))",
+		    now - HISTORY_KEEP_S, &dropped, e);
+	} while (rc == 0 && dropped == DROP_ROWS &&
+	    clock_boot_ns() - began < TRIM_NS);
 	if (rc == 0)
 		rc = drop_runs(h, e);
 	/* A part of what got free goes back to the disk each time. */

@@ -8,9 +8,6 @@
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
 
-/* Files of the log in memory: less than a MiB. */
-#define LOG_MAX 16384U
-
 /* What one opening of the database is for. */
 struct work {
 	int (*fn)(struct history *h, struct history_record *r,
@@ -36,9 +33,11 @@ void history_record_release(struct history_record *r)
 	r->log_n = 0;
 }
 
-static int try_work(
-    struct history_record *r, const struct work *w, struct err *e)
+/* *ret_aside: it was damaged, as e says, and is out of the way. */
+static int try_work(struct history_record *r, const struct work *w,
+    bool *ret_aside, struct err *e)
 {
+	struct err why = ERR_INIT;
 	/* What is recorded of a run that is stopped is recorded all the same,
 	 * but nobody waits for it. */
 	struct task silent = TASK_SILENT;
@@ -50,6 +49,14 @@ static int try_work(
 
 	if (rc == 0 && found)
 		rc = w->fn(h, r, w, e);
+	*ret_aside = false;
+	if (rc == ERR_CORRUPT && h != NULL) {
+		*ret_aside = history_set_aside(h, &why) == 0;
+		if (!*ret_aside) {
+			*e = why;
+			rc = why.code;
+		}
+	}
 	history_close(h);
 	return rc;
 }
@@ -64,24 +71,19 @@ static void warn(
 static void do_work(struct history_record *r, const struct work *w)
 {
 	struct err why = ERR_INIT;
-	struct err aside = ERR_INIT;
+	bool aside = false;
 	int rc = 0;
 
 	if (r->ds == NULL)
 		return;
-	rc = try_work(r, w, &why);
-	if (rc == ERR_CORRUPT) {
+	rc = try_work(r, w, &aside, &why);
+	if (aside) {
 		warn(r,
 		    "the history is damaged and starts anew; the old one is "
 		    "put aside as '.cairn/" HISTORY_ASIDE "'",
 		    &why);
 		(void)err_forget(&why);
-		r->run.id = 0;
-		rc = history_set_aside(r->ds, &aside);
-		if (rc == 0)
-			rc = try_work(r, w, &why);
-		else
-			why = aside;
+		rc = try_work(r, w, &aside, &why);
 	}
 	if (rc == 0)
 		return;
@@ -106,10 +108,42 @@ void history_record_begin(struct history_record *r, struct datastore *ds,
 	do_work(r, &w);
 }
 
-/* It may have been put aside since. */
+/* One that died before it could be recorded. */
+static int add_before(
+    struct history *h, struct history_record *r, struct err *e)
+{
+	bool known = false;
+	int rc = 0;
+
+	if (r->before.started == 0)
+		return 0;
+	rc = history_knows(h, &r->before, &known, e);
+	if (rc == 0 && !known)
+		rc = history_add(h, &r->before, e);
+	return rc;
+}
+
+/* It may have been put aside since, or removed, and its number be another's. */
+static int is_there(
+    struct history *h, struct history_record *r, bool *ret, struct err *e)
+{
+	*ret = false;
+	return r->run.id == 0 ? 0 : history_knows(h, &r->run, ret, e);
+}
+
+/* The older one first: it gets the lower number. */
 static int need_run(struct history *h, struct history_record *r, struct err *e)
 {
-	return r->run.id == 0 ? history_add(h, &r->run, e) : 0;
+	bool there = false;
+	int rc = is_there(h, r, &there, e);
+
+	if (rc < 0 || there)
+		return rc;
+	/* What was logged of it is where it was. */
+	r->run.unlogged += r->logged;
+	r->logged = 0;
+	rc = add_before(h, r, e);
+	return rc < 0 ? rc : history_add(h, &r->run, e);
 }
 
 static int work_snapshot(struct history *h, struct history_record *r,
@@ -123,8 +157,12 @@ static int work_snapshot(struct history *h, struct history_record *r,
 static int work_kept(struct history *h, struct history_record *r,
     const struct work *w, struct err *e)
 {
-	return r->run.id == 0 ? 0
-			      : history_drop_snapshot(h, r->run.id, w->name, e);
+	bool there = false;
+	int rc = is_there(h, r, &there, e);
+
+	return rc < 0 || !there
+	    ? rc
+	    : history_drop_snapshot(h, r->run.id, w->name, e);
 }
 
 void history_record_snapshot(struct history_record *r, const char *name)
@@ -156,6 +194,7 @@ static int work_log(struct history *h, struct history_record *r,
 	if (rc < 0)
 		return rc;
 	r->run.unlogged += r->log_n - added;
+	r->logged += added;
 	r->log_n = 0;
 	return 0;
 }
@@ -170,6 +209,7 @@ static void flush_log(struct history_record *r)
 	/* No `.cairn` so far, or it failed. */
 	r->run.unlogged += r->log_n;
 	r->log_n = 0;
+	r->flushed_ns = clock_boot_ns();
 }
 
 void history_record_removed(
@@ -178,39 +218,26 @@ void history_record_removed(
 	if (r->ds == NULL)
 		return;
 	if (r->log == NULL)
-		r->log = calloc(LOG_MAX, sizeof(*r->log));
+		r->log = calloc(HISTORY_RECORD_LOG_MAX, sizeof(*r->log));
 	if (r->log == NULL) {
 		r->run.unlogged++;
 		return;
 	}
+	if (r->flushed_ns == 0)
+		r->flushed_ns = clock_boot_ns();
 	r->log[r->log_n] = *removed;
 	r->log_n++;
-	if (r->log_n == LOG_MAX)
+	if (r->log_n == HISTORY_RECORD_LOG_MAX ||
+	    clock_boot_ns() - r->flushed_ns >=
+		HISTORY_RECORD_FLUSH_S * CLOCK_NS_PER_S)
 		flush_log(r);
-}
-
-/* One that died before it could be recorded. */
-static int add_before(
-    struct history *h, struct history_record *r, struct err *e)
-{
-	bool known = false;
-	int rc = 0;
-
-	if (r->before.started == 0)
-		return 0;
-	rc = history_knows(h, &r->before, &known, e);
-	if (rc == 0 && !known)
-		rc = history_add(h, &r->before, e);
-	return rc;
 }
 
 static int work_end(struct history *h, struct history_record *r,
     const struct work *w, struct err *e)
 {
-	int rc = add_before(h, r, e);
+	int rc = work_log(h, r, w, e);
 
-	if (rc == 0)
-		rc = work_log(h, r, w, e);
 	if (rc == 0)
 		rc = history_update(h, &r->run, w->counts, w->counts_n, e);
 	if (rc == 0)

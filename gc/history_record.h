@@ -18,6 +18,14 @@
 #include "datastore/datastore.h"
 #include "gc/history.h"
 
+/*
+ * Files of the log in memory, less than a MiB; they are written at the latest
+ * with the first one that is removed FLUSH_S after the last time.  Of a run
+ * that is killed so many, less one, may be missing.
+ */
+#define HISTORY_RECORD_LOG_MAX 16384U
+#define HISTORY_RECORD_FLUSH_S 5
+
 struct history_record {
 	struct datastore *ds; /* NULL: nothing is recorded */
 	struct task *task;
@@ -27,7 +35,9 @@ struct history_record {
 	struct history_run before;
 	struct history_removed *log; /* not written so far */
 	size_t log_n;
-	bool off; /* it failed, which was told */
+	uint64_t logged;    /* written, of this run */
+	int64_t flushed_ns; /* when it was last written, by clock_boot_ns() */
+	bool off;           /* it failed, which was told */
 	uint32_t warnings;
 };
 #define HISTORY_RECORD_INIT             \

@@ -124,6 +124,10 @@ int history_sql_fail(struct history *h, int code, struct err *e)
 	    h->db != NULL && sqlite3_errcode(h->db) != SQLITE_OK
 		? sqlite3_errmsg(h->db)
 		: sqlite3_errstr(code));
+	/* Whoever is told of damage puts all of it aside: nothing else is. */
+	if ((code & 0xff) != SQLITE_CORRUPT && (code & 0xff) != SQLITE_NOTADB)
+		return err_set(e, ERR_UNSUPPORTED, "'%s' can not be used: %s",
+		    h->shown, text);
 	return err_set(
 	    e, ERR_CORRUPT, "'%s': damaged database: %s", h->shown, text);
 }

@@ -131,6 +131,20 @@ run cairn --json history --limit 2
 json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(10, 'done'), (9, 'killed')]" ||
 	fail "$(cat "$out")"
 
+# Killed between its last words in the history and in gc.running: it had ended.
+python3 -c '
+import json
+f = open("store/.cairn/gc.running", "r+")
+r = json.loads(f.read())
+r["state"] = "running"
+f.seek(0)
+f.write(json.dumps(r).ljust(4095) + "\n")'
+ok cairn gc
+! grep -q 'was killed' "$err" || fail "told of one that had ended"
+run cairn --json history --limit 2
+json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(11, 'done'), (10, 'done')]" ||
+	fail "$(cat "$out")"
+
 # Damaged, gone, locked, a full file: never more than a warning.
 bytes x 9000 >store/.cairn/history.db
 check 4 cairn history <<'END'

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "datastore/locks.h"
@@ -279,7 +281,9 @@ static void try_open(
 
 	assert_err(history_open(f->ds, mode, &f->other, &h, &found, &f->e),
 	    &f->e, code, text);
-	assert_null(h);
+	assert_true(
+	    h == NULL || (mode == HISTORY_WRITE && code == ERR_CORRUPT));
+	history_close(h);
 }
 
 /* SQL, as a person would. */
@@ -409,6 +413,203 @@ static void a_damaged_one_is_put_aside(void **state)
 	assert_runs(f, &all, "forget done '' 1;");
 }
 
+/* Another process, which opens the datastore itself, records a run. */
+static void record_elsewhere(struct gcfix *f, bool hurried)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct task task = f->other;
+		struct datastore *ds = NULL;
+		struct history_record r;
+
+		fault_uninstall();
+		task.stop = hurried ? SIGTERM : 0;
+		if (datastore_open(f->path, DATASTORE_WRITE, NULL, &ds, &f->e) <
+		    0)
+			_exit(1);
+		history_record_begin(&r, ds, &task, HISTORY_VERIFY);
+		history_record_end(&r, HISTORY_DONE, 0, NULL, NULL, 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void assert_snapshots(struct gcfix *f, int64_t run, const char *want)
+{
+	struct history *h = open_history(f, f->ds, HISTORY_READ);
+	struct told t = { .text = "" };
+
+	assert_ok(history_snapshots(h, run, on_name, &t, &f->e), &f->e);
+	assert_string_equal(t.text, want);
+	history_close(h);
+}
+
+/* In another file the same number is another's. */
+static void a_new_file_has_other_runs(void **state)
+{
+	struct gcfix *f = *state;
+	struct history_record r;
+	struct history_record gc;
+	const struct history_removed removed = { .bytes = 5 };
+	struct history *h = NULL;
+
+	history_record_begin(&r, f->ds, &f->task, HISTORY_FORGET);
+	history_record_snapshot(&r, "host/gone");
+	assert_int_equal(r.run.id, 1);
+	gcfix_unlink(f, ".cairn/" HISTORY_NAME);
+	record_elsewhere(f, false);
+	history_record_kept(&r, "host/gone");
+	history_record_snapshot(&r, "host/a");
+	history_record_end(&r, HISTORY_DONE, 0, NULL, NULL, 0);
+	assert_runs(f, &all, "forget done '' 2;verify done '' 1;");
+	assert_snapshots(f, 1, "");
+	assert_snapshots(f, 2, "host/a;");
+
+	/* A collection says what it logged in the other one. */
+	history_record_init(&gc, f->ds, &f->task, HISTORY_GC);
+	history_record_removed(&gc, &removed);
+	gc.flushed_ns = 1;
+	history_record_removed(&gc, &removed);
+	assert_int_equal(gc.run.id, 3);
+	gcfix_unlink(f, ".cairn/" HISTORY_NAME);
+	record_elsewhere(f, false);
+	record_elsewhere(f, false);
+	record_elsewhere(f, false);
+	history_record_removed(&gc, &removed);
+	history_record_end(&gc, HISTORY_DONE, 0, NULL, NULL, 0);
+	assert_int_equal(gc.run.id, 4);
+	assert_int_equal(gc.run.unlogged, 2);
+	h = open_history(f, f->ds, HISTORY_WRITE);
+	assert_int_equal(listed(f, h, 3), 0);
+	assert_int_equal(listed(f, h, 4), 1);
+	/* Nor is a run changed that is not there. */
+	gc.run.id = 44;
+	assert_err(history_update(h, &gc.run, NULL, 0, &f->e), &f->e,
+	    ERR_NOTFOUND, "has no run 44");
+	history_close(h);
+}
+
+static void record_before_journal_goes(void *ctx, struct fault_event *ev)
+{
+	struct gcfix *f = ctx;
+
+	if (ev->call == FAULT_UNLINKAT &&
+	    strstr(ev->name, HISTORY_NAME) != NULL && f->sweeps++ == 0)
+		record_elsewhere(f, true);
+}
+
+/* Two find it damaged: neither puts the other's new one aside. */
+static void two_put_it_aside(void **state)
+{
+	struct gcfix *f = *state;
+	struct history_record r;
+	char *text = NULL;
+
+	f->sweeps = 0;
+	tmpdir_put_str(f->dir.fd, DB, "damaged by somebody, which is so long");
+	fault_install();
+	fault_set_hooks(&(struct fault_hooks){
+	    .before = record_before_journal_goes, .ctx = f });
+	history_record_begin(&r, f->ds, &f->task, HISTORY_FORGET);
+	history_record_end(&r, HISTORY_DONE, 0, NULL, NULL, 0);
+	fault_uninstall();
+	assert_int_equal(f->sweeps, 1);
+	text = tmpdir_get(f->dir.fd, ASIDE, NULL);
+	assert_memory_equal(text, "damaged by", 10);
+	free(text);
+	assert_runs(f, &all, "forget done '' 1;");
+}
+
+/* What SQLite refuses for another reason stays where it is. */
+static void only_damage_is_put_aside(void **state)
+{
+	struct gcfix *f = *state;
+	struct history_record r;
+
+	history_record_begin(&r, f->ds, &f->task, HISTORY_FORGET);
+	sql(f, "drop table snapshot");
+	history_record_snapshot(&r, "host/a");
+	history_record_snapshot(&r, "host/b");
+	assert_int_equal(r.warnings, 1);
+	assert_int_equal(gcfix_said(f, "no such table: snapshot"), 1);
+	assert_int_equal(gcfix_said(f, "damaged"), 0);
+	assert_false(gcfix_exists(f, ".cairn/" HISTORY_ASIDE));
+	history_record_release(&r);
+	assert_runs(f, &all, "forget running '' 1;");
+}
+
+/* The log is written now and then; an older run has the lower number. */
+static void the_log_is_written_on_the_way(void **state)
+{
+	const struct history_removed removed = { .bytes = 5 };
+	struct gcfix *f = *state;
+	struct history_record r;
+	struct history *h = NULL;
+
+	history_record_init(&r, f->ds, &f->task, HISTORY_GC);
+	history_run_init(&r.before, f->ds, HISTORY_GC);
+	r.before.started -= 100;
+	r.before.result = HISTORY_KILLED;
+	history_record_removed(&r, &removed);
+	assert_null(open_history(f, f->ds, HISTORY_READ));
+	/* As if the last time were long ago. */
+	r.flushed_ns -= (HISTORY_RECORD_FLUSH_S + 1) * INT64_C(1000000000);
+	history_record_removed(&r, &removed);
+	h = open_history(f, f->ds, HISTORY_READ);
+	assert_int_equal(listed(f, h, r.run.id), 2);
+	history_close(h);
+	history_record_removed(&r, &removed);
+	h = open_history(f, f->ds, HISTORY_READ);
+	assert_int_equal(listed(f, h, r.run.id), 2);
+	history_close(h);
+	history_record_end(&r, HISTORY_DONE, 0, NULL, NULL, 0);
+	assert_runs(f, &all, "gc done '' 2;gc killed '' 1;");
+}
+
+/* More than one transaction drops. */
+static void all_that_is_old_is_dropped(void **state)
+{
+	struct gcfix *f = *state;
+	struct history *h = open_history(f, f->ds, HISTORY_WRITE);
+	struct history_run r;
+
+	history_run_init(&r, f->ds, HISTORY_GC);
+	assert_ok(history_add(h, &r, &f->e), &f->e);
+	for (int i = 0; i < 3; i++)
+		put_removed(f, h, 1, 0, 17000, 17000);
+	assert_int_equal(listed(f, h, 1), 51000);
+	assert_ok(
+	    history_trim(h, r.started + HISTORY_KEEP_S + 1, &f->e), &f->e);
+	assert_int_equal(listed(f, h, 1), 0);
+	history_close(h);
+}
+
+static bool stop_key_blocked(void)
+{
+	sigset_t set;
+
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	return sigismember(&set, SIGTSTP) == 1;
+}
+
+/* A process that is stopped would keep the lock. */
+static void no_stop_while_it_is_locked(void **state)
+{
+	struct gcfix *f = *state;
+	struct history *h = open_history(f, f->ds, HISTORY_WRITE);
+
+	assert_true(stop_key_blocked());
+	history_close(h);
+	assert_false(stop_key_blocked());
+	tmpdir_put_str(f->dir.fd, DB, "damaged by somebody, which is so long");
+	try_open(f, HISTORY_WRITE, ERR_CORRUPT, "damaged");
+	assert_false(stop_key_blocked());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +622,12 @@ int main(void)
 		GCFIX_TEST(it_is_locked),
 		GCFIX_TEST(a_full_disk_is_a_warning),
 		GCFIX_TEST(a_damaged_one_is_put_aside),
+		GCFIX_TEST(a_new_file_has_other_runs),
+		GCFIX_TEST(two_put_it_aside),
+		GCFIX_TEST(only_damage_is_put_aside),
+		GCFIX_TEST(the_log_is_written_on_the_way),
+		GCFIX_TEST(all_that_is_old_is_dropped),
+		GCFIX_TEST(no_stop_while_it_is_locked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
