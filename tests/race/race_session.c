@@ -355,9 +355,15 @@ static void forget_own(struct race *r)
 	struct task task = TASK_SILENT;
 	struct err e = ERR_INIT;
 	struct backup_snapshot own = r->base;
+	bool finished = dsfix_has(r->f, OWN_DIR "/" BACKUP_MANIFEST);
 
 	memcpy(own.group.id, "b", 2);
 	r->act_rc = snapshot_forget(r->f->second, &own, &task, &e);
+	/* It was published, and is forgotten: nothing is relied on any more. */
+	if (r->act_rc == 0 && finished) {
+		r->relies_on_base = false;
+		r->relies_on_new = false;
+	}
 	/* It may also have been made a moment ago, and not be locked yet. */
 	assert_true(r->act_rc == ERR_BUSY || r->act_rc == ERR_NOTFOUND ||
 	    r->act_rc == 0);
