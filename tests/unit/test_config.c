@@ -192,8 +192,10 @@ static void test_bad(void **state)
 		    "'gc-touch-batch'?" },
 		{ AP "Path = 3\n",
 		    ":3: unknown key 'Path', did you mean 'path'?" },
-		{ AP "colour = 3\n", ":3: unknown key 'colour'" },
-		{ AP "zz = 3\n", ":3: unknown key 'zz'" },
+		{ AP "colour = 3\n",
+		    ":3: unknown key 'colour'; cairn.conf(5) lists them" },
+		{ AP "zz = 3\n",
+		    ":3: unknown key 'zz'; cairn.conf(5) lists them" },
 		{ AP "gc-touch-batch = 1023\n",
 		    ":3: key 'gc-touch-batch': '1023' is no batch, want 'off' "
 		    "or a number between 1024 and 16777216" },
