@@ -320,19 +320,22 @@ static int salvage_one(struct catalog *c, int64_t parent,
 {
 	enum catalog_salvaged what = SALVAGED_GAP;
 	struct catalog_salvage *s = NULL;
+	struct catalog_entry x = { .id = 0 };
 	struct err ignored = ERR_INIT;
 	int code = e->code;
-	int rc = catalog_salvage_get(c, &s, &ignored);
+	int rc = catalog_salvage_take(c, &s, &ignored);
 
 	if (rc == 0)
 		rc = catalog_salvage_seek(s, parent, name, false, &ignored);
 	while (rc == 0 && what == SALVAGED_GAP) {
 		struct err why;
 
-		rc = catalog_salvage_next(s, ret, &what, &why, &ignored);
+		rc = catalog_salvage_next(s, &x, &what, &why, &ignored);
 	}
-	if (rc < 0 || what != SALVAGED_ROW || !is_key(ret, parent, name))
+	catalog_salvage_give(c, s);
+	if (rc < 0 || what != SALVAGED_ROW || !is_key(&x, parent, name))
 		return code;
+	*ret = x;
 	return err_forget(e);
 }
 
@@ -340,6 +343,7 @@ int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
     struct catalog_entry *ret, bool *ret_found, struct err *e)
 {
 	sqlite3_stmt *stmt = NULL;
+	struct catalog_entry x = { .id = 0 };
 	bool found = false;
 	int rc = catalog_query(c, CATALOG_Q_LOOKUP, &stmt, e);
 
@@ -357,12 +361,15 @@ int catalog_lookup(struct catalog *c, int64_t parent, struct catalog_bytes name,
 		}
 	}
 	if (rc == 0 && found)
-		rc = catalog_decode(c, stmt, ret, e);
-	if (rc == 0 && found && !is_key(ret, parent, name))
+		rc = catalog_decode(c, stmt, &x, e);
+	if (rc == 0 && found && !is_key(&x, parent, name))
 		rc = catalog_disorder(c, e);
-	if (rc == 0)
-		*ret_found = found;
-	return rc;
+	if (rc < 0)
+		return rc;
+	*ret_found = found;
+	if (found)
+		*ret = x;
+	return 0;
 }
 
 int catalog_root(struct catalog *c, struct catalog_entry *ret, struct err *e)

@@ -56,7 +56,7 @@ struct catalog {
 	sqlite3_stmt *idle[CATALOG_IDLE];
 	size_t idle_n;
 	struct buf path;                 /* of catalog_resolve */
-	struct catalog_salvage *salvage; /* NULL: nothing was damaged so far */
+	struct catalog_salvage *salvage; /* idle; NULL: none */
 };
 
 /*

@@ -246,13 +246,14 @@ static int prepare(struct catalog_salvage *s, struct err *e)
 	return rc;
 }
 
-int catalog_salvage_get(
+int catalog_salvage_take(
     struct catalog *c, struct catalog_salvage **ret, struct err *e)
 {
 	struct catalog_salvage *s = c->salvage;
 	int rc = 0;
 
 	if (s != NULL) {
+		c->salvage = NULL;
 		*ret = s;
 		return 0;
 	}
@@ -274,8 +275,16 @@ int catalog_salvage_get(
 		catalog_salvage_free(s);
 		return rc;
 	}
-	c->salvage = *ret = s;
+	*ret = s;
 	return 0;
+}
+
+void catalog_salvage_give(struct catalog *c, struct catalog_salvage *s)
+{
+	if (c->salvage == NULL)
+		c->salvage = s;
+	else
+		catalog_salvage_free(s);
 }
 
 void catalog_salvage_free(struct catalog_salvage *s)
@@ -415,7 +424,7 @@ static int count_salvaged(
 	struct catalog_salvage *s = NULL;
 	uint64_t left = catalog_rows_max(c);
 	uint64_t n = 0;
-	int rc = catalog_salvage_get(c, &s, e);
+	int rc = catalog_salvage_take(c, &s, e);
 
 	if (rc == 0)
 		rc = catalog_salvage_seek(s, 0, none, false, e);
@@ -433,7 +442,9 @@ static int count_salvaged(
 	}
 	if (rc < 0 && catalog_can_salvage(e))
 		rc = err_forget(e);
-	*ret = n;
+	catalog_salvage_give(c, s);
+	if (rc == 0)
+		*ret = n;
 	return rc;
 }
 

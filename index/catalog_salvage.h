@@ -31,9 +31,15 @@ enum catalog_salvaged {
 /* Can one go on behind this failure? */
 bool catalog_can_salvage(const struct err *e);
 
-/* That of a catalog; made when first asked for. */
-int catalog_salvage_get(
+/*
+ * One of a catalog; made if none is idle.  Who goes from row to row has it for
+ * himself: a lookup in between takes another one.  Give it back; the row that
+ * it gave last is good until it is taken again.
+ */
+int catalog_salvage_take(
     struct catalog *c, struct catalog_salvage **ret, struct err *e);
+/* s: NULL is allowed. */
+void catalog_salvage_give(struct catalog *c, struct catalog_salvage *s);
 void catalog_salvage_free(struct catalog_salvage *s); /* NULL is allowed */
 
 /* Go to the first row whose key is not less, or, if `behind`, greater. */

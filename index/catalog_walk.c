@@ -381,7 +381,7 @@ static int begin_salvage(struct walk *k, int rc, struct err *e)
 	if (k->w->gaps == NULL || !catalog_can_salvage(e))
 		return rc;
 	(void)err_forget(e);
-	rc = catalog_salvage_get(k->c, &k->salvage, e);
+	rc = catalog_salvage_take(k->c, &k->salvage, e);
 	if (rc == 0)
 		return seek(k, last_child(k), e);
 	if (catalog_can_salvage(e)) {
@@ -443,6 +443,7 @@ int catalog_walk(struct catalog *c, const struct catalog_entry *from,
 	if (rc == 0 && w->gaps != NULL && whole && !k.skipped)
 		rc = count_unreached(&k, e);
 	catalog_give_children(c, k.stmt);
+	catalog_salvage_give(c, k.salvage);
 	buf_release(&k.path);
 	free(k.levels);
 	return rc;

@@ -189,6 +189,45 @@ static void goes_on_behind_each_page(void **state)
 	assert_true(leaves > 20);
 }
 
+/* A directory of many leaves, of which one is lost: its children whose rows
+ * are in inner pages are there, and what is asked for meanwhile (visit) needs
+ * such rows as well, and does not end the walk. */
+static void goes_on_while_it_is_asked(void **state)
+{
+	struct salvage *t = *state;
+	size_t asked = 0;
+
+	make(t,
+	    "with recursive n(i) as (select 0 union all select i + 1 from n "
+	    "where i < 999) insert into entry(parent, name, id, kind) select "
+	    "1, cast(printf('more-%04d-%s', i, hex(zeroblob(20))) as blob), "
+	    "i + 10000, 'dir' from n;"
+	    "with recursive n(i) as (select 0 union all select i + 1 from n "
+	    "where i < 4999) insert into entry(parent, name, id, kind) select "
+	    "10000 + i / 5, cast('a' || (i % 5) as blob), 20000 + i, 'fifo' "
+	    "from n;");
+	for (size_t i = 1; i < t->base.n / PAGE; i++) {
+		const char *page = t->base.p + i * PAGE;
+
+		/* The first one has the root, the last one files. */
+		if (page[0] != 10 || memmem(page, PAGE, "more-", 5) == NULL ||
+		    memmem(page, PAGE, "d07", 3) != NULL ||
+		    memmem(page, PAGE, "f000-", 5) != NULL)
+			continue;
+		asked++;
+		t->base.from = i;
+		t->base.to = i + 1;
+		walk(t);
+		/* Of a directory that is lost, five more are in none. */
+		assert_int_equal(t->gaps.unreached % 5, 0);
+		assert_int_equal(
+		    t->visited + t->gaps.unreached / 5 * 6, ROWS + 6000);
+		assert_true(t->gaps.places > 0);
+		assert_in_range(t->gaps.unreached, 5 * 10, 5 * PAGE_ROWS);
+	}
+	assert_true(asked > 10);
+}
+
 /* Many at once, as in a chunk that is lost; inner ones, too. */
 static void goes_on_behind_ranges(void **state)
 {
@@ -310,6 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(lists_what_is_sound),
 		TEST(goes_on_behind_each_page),
+		TEST(goes_on_while_it_is_asked),
 		TEST(goes_on_behind_ranges),
 		TEST(counts_what_nothing_leads_to),
 		TEST(passes_over_bad_rows),
