@@ -210,15 +210,18 @@ void catalog_cursor_free(struct catalog_cursor *cur); /* NULL is allowed */
  */
 #define CATALOG_GAPS_TOLD 50U
 struct catalog_gaps {
-	uint64_t places;
+	uint64_t places; /* pages (each once in a walk) and rows */
 	uint64_t told;
 	/* Rows that no directory leads to.  Only of walks from the root in
 	 * which nothing was skipped; told of in one line. */
 	uint64_t unreached;
+	/* Of such walks, in how many some rows were come to more than once:
+	 * directories share an id, which hides what others have. */
+	uint64_t shared;
 };
 static inline bool catalog_gaps_any(const struct catalog_gaps *g)
 {
-	return g->places > 0 || g->unreached > 0;
+	return g->places > 0 || g->unreached > 0 || g->shared > 0;
 }
 
 struct catalog_walk {

@@ -83,9 +83,20 @@ int catalog_disorder(const struct catalog *c, struct err *e);
 /* ERR_CORRUPT: more rows than the file has bytes for. */
 int catalog_crowd(const struct catalog *c, struct err *e);
 
-/* How many rows there are, as far as they can be read. */
-int catalog_count(
-    struct catalog *c, struct task *task, uint64_t *ret, struct err *e);
+/*
+ * How many rows there are, as far as they can be read.  The sum is that of
+ * their parents: who comes to the same number of rows in other directories has
+ * another one.
+ */
+struct catalog_count {
+	uint64_t rows;
+	uint64_t sum; /* only if whole */
+	bool whole;
+};
+int catalog_count(struct catalog *c, struct task *task,
+    struct catalog_count *ret, struct err *e);
+/* What so many rows of a directory add to it. */
+uint64_t catalog_sum(int64_t parent, uint64_t rows);
 
 /* `what` of the merged view of a table of entries, with conditions and order:
  * a statement. */

@@ -17,16 +17,18 @@
 #define AT_CONTENT 5U
 #define AT_RIGHT 8U
 
-/* A leaf's only cell: 4 bytes of a record, whose head has 3 bytes and says
- * that a blob of one byte and one of none follow.  Blobs are greater than
- * numbers. */
-static const uint8_t gap_cell[] = { 4, 3, 14, 12, 0xff };
+/* A leaf's only cell: 7 bytes of a record, whose head has 3 bytes and says
+ * that a blob of four bytes (the page's number) and one of none follow.  Blobs
+ * are greater than numbers. */
+static const uint8_t gap_cell[] = { 7, 3, 20, 12 };
+#define GAP_VALUE 4U
 
 /* One of the two databases. */
 struct half {
 	struct catalog_source source; /* of the catalog */
 	uint64_t pages;
 	uint8_t *nodes; /* a bit for each page of the tree of `entry` */
+	uint8_t *lost;  /* and for each that was replaced */
 	struct err why; /* of the page that was replaced last */
 	const char *shown;
 	sqlite3_stmt *stmt;
@@ -41,6 +43,8 @@ struct catalog_salvage {
 	struct half halves[2]; /* of changes: the second */
 	size_t n;
 	struct buf key;
+	uint64_t page; /* of the last gap */
+	uint64_t gaps; /* since the last seek */
 };
 
 bool catalog_can_salvage(const struct err *e)
@@ -49,24 +53,29 @@ bool catalog_can_salvage(const struct err *e)
 	    err_is_sys(e, EIO);
 }
 
-static bool is_node(const struct half *h, uint64_t page)
+static bool has_page(const struct half *h, const uint8_t *bits, uint64_t page)
 {
-	return page > 0 && page <= h->pages && h->nodes != NULL &&
-	    (h->nodes[(page - 1) / 8] >> (page - 1) % 8 & 1) != 0;
+	return page > 0 && page <= h->pages && bits != NULL &&
+	    (bits[(page - 1) / 8] >> (page - 1) % 8 & 1) != 0;
+}
+
+static void set_page(uint8_t *bits, uint64_t page)
+{
+	bits[(page - 1) / 8] |= (uint8_t)(1U << (page - 1) % 8);
 }
 
 /* False: it is none, or was met before. */
 static bool add_node(struct half *h, uint64_t page)
 {
-	if (page == 0 || page > h->pages || is_node(h, page))
+	if (page == 0 || page > h->pages || has_page(h, h->nodes, page))
 		return false;
-	h->nodes[(page - 1) / 8] |= (uint8_t)(1U << (page - 1) % 8);
+	set_page(h->nodes, page);
 	return true;
 }
 
-static void fill_gap(uint8_t *page)
+static void fill_gap(uint8_t *page, uint64_t number)
 {
-	size_t at = CATALOG_PAGE_SIZE - sizeof(gap_cell);
+	size_t at = CATALOG_PAGE_SIZE - sizeof(gap_cell) - GAP_VALUE;
 
 	memset(page, 0, CATALOG_PAGE_SIZE);
 	page[0] = PAGE_LEAF;
@@ -74,19 +83,22 @@ static void fill_gap(uint8_t *page)
 	page[AT_CONTENT] = page[8] = (uint8_t)(at >> 8);
 	page[AT_CONTENT + 1] = page[9] = (uint8_t)at;
 	memcpy(page + at, gap_cell, sizeof(gap_cell));
+	for (size_t i = 1; i <= GAP_VALUE; i++, number >>= 8)
+		page[CATALOG_PAGE_SIZE - i] = (uint8_t)number;
 }
 
 static int read_source(void *ctx, void *p, size_t n, uint64_t at, struct err *e)
 {
 	struct half *h = ctx;
+	uint64_t page = at / CATALOG_PAGE_SIZE + 1;
 	int rc = h->source.pread(h->source.ctx, p, n, at, e);
 
 	if (rc == 0 || !catalog_can_salvage(e) || n != CATALOG_PAGE_SIZE ||
-	    at % CATALOG_PAGE_SIZE != 0 ||
-	    !is_node(h, at / CATALOG_PAGE_SIZE + 1))
+	    at % CATALOG_PAGE_SIZE != 0 || !has_page(h, h->nodes, page))
 		return rc;
 	h->why = *e;
-	fill_gap(p);
+	set_page(h->lost, page);
+	fill_gap(p, page);
 	return err_forget(e);
 }
 
@@ -148,7 +160,8 @@ static int find_nodes(struct half *h, uint32_t root, struct err *e)
 	int rc = 0;
 
 	h->nodes = calloc(1, (size_t)(h->pages / 8 + 1));
-	if (h->nodes == NULL)
+	h->lost = calloc(1, (size_t)(h->pages / 8 + 1));
+	if (h->nodes == NULL || h->lost == NULL)
 		return err_nomem(e);
 	if (!add_node(h, root))
 		return err_set(e, ERR_CORRUPT,
@@ -295,8 +308,10 @@ void catalog_salvage_free(struct catalog_salvage *s)
 		(void)sqlite3_finalize(s->halves[i].stmt);
 	catalog_sql_close(&s->q);
 	catalog_vfs_free(s->vfs);
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
 		free(s->halves[i].nodes);
+		free(s->halves[i].lost);
+	}
 	buf_release(&s->key);
 	free(s);
 }
@@ -308,6 +323,7 @@ int catalog_salvage_seek(struct catalog_salvage *s, int64_t parent,
 {
 	int rc = 0;
 
+	s->gaps = 0;
 	/* Names have no zero byte: the least that is greater ends in one. */
 	buf_reset(&s->key);
 	if (name.n > 0)
@@ -327,6 +343,20 @@ int catalog_salvage_seek(struct catalog_salvage *s, int64_t parent,
 	return rc;
 }
 
+/* The page that a row stands for; 0: it is a row of the catalog. */
+static uint64_t gap_of(const struct half *h)
+{
+	const uint8_t *p = NULL;
+	uint64_t page = 0;
+
+	if (sqlite3_column_type(h->stmt, COL_PARENT) != SQLITE_BLOB ||
+	    sqlite3_column_bytes(h->stmt, COL_PARENT) != GAP_VALUE)
+		return 0;
+	p = sqlite3_column_blob(h->stmt, COL_PARENT);
+	page = p != NULL ? be32(p) : 0;
+	return has_page(h, h->lost, page) ? page : 0;
+}
+
 static int advance(struct catalog_salvage *s, struct half *h, struct err *e)
 {
 	bool more = false;
@@ -338,7 +368,7 @@ static int advance(struct catalog_salvage *s, struct half *h, struct err *e)
 	h->at = SALVAGED_ROW;
 	if (!more)
 		h->at = SALVAGED_END;
-	else if (sqlite3_column_type(h->stmt, COL_PARENT) == SQLITE_BLOB)
+	else if (gap_of(h) != 0)
 		h->at = SALVAGED_GAP;
 	return 0;
 }
@@ -360,6 +390,33 @@ static bool is_before(const struct half *a, const struct half *b)
 	return order != 0 ? order < 0 : na <= nb;
 }
 
+/* In a tree that is one, each page is come to once. */
+static int give_gap(struct catalog_salvage *s, struct half *h,
+    enum catalog_salvaged *ret_what, struct err *ret_why, struct err *e)
+{
+	if (s->gaps++ > catalog_salvage_pages(s)) {
+		*ret_what = SALVAGED_END;
+		return catalog_disorder(s->c, e);
+	}
+	s->page = gap_of(h) - 1;
+	if (h != s->halves)
+		s->page += s->halves[0].pages;
+	h->ready = false;
+	*ret_why = h->why;
+	*ret_what = SALVAGED_GAP;
+	return 0;
+}
+
+uint64_t catalog_salvage_page(const struct catalog_salvage *s)
+{
+	return s->page;
+}
+
+uint64_t catalog_salvage_pages(const struct catalog_salvage *s)
+{
+	return s->halves[0].pages + s->halves[1].pages;
+}
+
 int catalog_salvage_next(struct catalog_salvage *s, struct catalog_entry *ret,
     enum catalog_salvaged *ret_what, struct err *ret_why, struct err *e)
 {
@@ -373,12 +430,8 @@ int catalog_salvage_next(struct catalog_salvage *s, struct catalog_entry *ret,
 			rc = advance(s, h, e);
 		if (rc < 0)
 			return rc;
-		if (h->at == SALVAGED_GAP) {
-			h->ready = false;
-			*ret_why = h->why;
-			*ret_what = SALVAGED_GAP;
-			return 0;
-		}
+		if (h->at == SALVAGED_GAP)
+			return give_gap(s, h, ret_what, ret_why, e);
 		if (h->at == SALVAGED_ROW &&
 		    (next == NULL || !is_before(next, h)))
 			next = h;
@@ -393,24 +446,52 @@ int catalog_salvage_next(struct catalog_salvage *s, struct catalog_entry *ret,
 
 /* -- How many. -- */
 
-static int count_strictly(struct catalog *c, uint64_t *ret, struct err *e)
+uint64_t catalog_sum(int64_t parent, uint64_t rows)
 {
-	static const char alone[] =
-	    "select count(*) from " CATALOG_BASE ".entry";
+	uint64_t x = (uint64_t)parent + 0x9e3779b97f4a7c15U;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+	return (x ^ x >> 31) * rows;
+}
+
+/* A row for each directory.  (SQLite would count a whole table, too, but can
+ * not be stopped at that, and a damaged one may have no end.) */
+static int count_strictly(struct catalog *c, struct task *task,
+    struct catalog_count *ret, struct err *e)
+{
+	static const char alone[] = "select parent, count(*) from " CATALOG_BASE
+				    ".entry group by parent";
 	static const char merged[] =
-	    "select (select count(*) from " CATALOG_BASE
+	    "select parent, count(*) from " CATALOG_BASE
 	    ".entry e where not exists (select 1 from " CATALOG_CHANGES
-	    ".superseded s where s.parent = e.parent and s.name = e.name)) + "
-	    "(select count(*) from " CATALOG_CHANGES ".entry)";
+	    ".superseded s where s.parent = e.parent and s.name = e.name) "
+	    "group by parent union all "
+	    "select parent, count(*) from " CATALOG_CHANGES
+	    ".entry group by parent";
+	struct catalog_count n = { .whole = true };
 	sqlite3_stmt *stmt = NULL;
-	bool found = false;
+	bool more = true;
 	int rc = catalog_sql_prepare(
 	    &c->q, c->has_changes ? merged : alone, &stmt, e);
 
+	while (rc == 0) {
+		uint64_t rows = 0;
+
+		rc = task_check(task, e);
+		if (rc == 0)
+			rc = catalog_sql_step(&c->q, stmt, &more, e);
+		if (rc < 0 || !more)
+			break;
+		rows = (uint64_t)sqlite3_column_int64(stmt, 1);
+		n.rows += rows;
+		n.sum += catalog_sum(sqlite3_column_int64(stmt, 0), rows);
+		/* Pages that lead to one another give them without end. */
+		if (n.rows > catalog_rows_max(c))
+			rc = catalog_crowd(c, e);
+	}
 	if (rc == 0)
-		rc = catalog_sql_step(&c->q, stmt, &found, e);
-	if (rc == 0)
-		*ret = (uint64_t)sqlite3_column_int64(stmt, 0);
+		*ret = n;
 	(void)sqlite3_finalize(stmt);
 	return rc;
 }
@@ -448,13 +529,17 @@ static int count_salvaged(
 	return rc;
 }
 
-int catalog_count(
-    struct catalog *c, struct task *task, uint64_t *ret, struct err *e)
+int catalog_count(struct catalog *c, struct task *task,
+    struct catalog_count *ret, struct err *e)
 {
-	int rc = count_strictly(c, ret, e);
+	struct catalog_count n = { .rows = 0 };
+	int rc = count_strictly(c, task, ret, e);
 
 	if (rc == 0 || !catalog_can_salvage(e))
 		return rc;
 	(void)err_forget(e);
-	return count_salvaged(c, task, ret, e);
+	rc = count_salvaged(c, task, &n.rows, e);
+	if (rc == 0)
+		*ret = n;
+	return rc;
 }

@@ -4,9 +4,11 @@
  *
  * SQLite ends a query at the first page that it can not have.  Here it gets, in
  * the place of such a page of the tree of `entry`, one with a single row that
- * is greater than any key: so a query that comes to it gives that row, a gap,
- * and goes on with what is behind.  Pages of anything else (long values,
- * other tables) are never replaced: what they would say would be wrong.
+ * is greater than any key and says which page it stands for: so a query that
+ * comes to it gives that row, a gap, and goes on with what is behind.  The same
+ * row where no page was replaced is a wrong row as any other.  Pages of
+ * anything else (long values, other tables) are never replaced: what they would
+ * say would be wrong.
  *
  * Which pages are of that tree, its inner pages say; they are read when
  * something is to be salvaged for the first time.
@@ -46,8 +48,14 @@ void catalog_salvage_free(struct catalog_salvage *s); /* NULL is allowed */
 int catalog_salvage_seek(struct catalog_salvage *s, int64_t parent,
     struct catalog_bytes name, bool behind, struct err *e);
 /* Rows in order of their keys, to the end of the table; bytes are good until
- * the next call.  A row that is wrong is an error; one can go on behind it. */
+ * the next call.  A row that is wrong is an error (*ret_what is SALVAGED_ROW);
+ * one can go on behind it.  Between two seeks there are at most as many gaps as
+ * there are pages. */
 int catalog_salvage_next(struct catalog_salvage *s, struct catalog_entry *ret,
     enum catalog_salvaged *ret_what, struct err *ret_why, struct err *e);
+/* Which page the last gap stands for: one and the same number below
+ * catalog_salvage_pages for each page of both databases. */
+uint64_t catalog_salvage_page(const struct catalog_salvage *s);
+uint64_t catalog_salvage_pages(const struct catalog_salvage *s);
 
 #endif

@@ -115,7 +115,11 @@ struct walk {
 	size_t room;
 	uint64_t left; /* rows that there can still be */
 	uint64_t met;  /* rows, also those that are wrong */
+	uint64_t sum;  /* of those that are not: catalog_sum */
 	bool skipped;  /* and so some were not */
+	bool gaps;     /* some could not be read */
+	bool failed;   /* SQLite did, and not for a page that is lost */
+	uint8_t *lost; /* a bit for each page that was counted */
 };
 
 static struct catalog_bytes path_of(const struct walk *k)
@@ -240,6 +244,22 @@ static int append_place(const struct walk *k, struct buf *out, struct err *e)
 	return rc < 0 ? rc : buf_append_str(out, "'", e);
 }
 
+/* A page is come to once for each directory that has rows near it. */
+static int count_page(struct walk *k, struct err *e)
+{
+	uint64_t page = catalog_salvage_page(k->salvage);
+	uint8_t bit = (uint8_t)(1U << page % 8);
+
+	if (k->lost == NULL)
+		k->lost = calloc(
+		    1, (size_t)(catalog_salvage_pages(k->salvage) / 8 + 1));
+	if (k->lost == NULL)
+		return err_nomem(e);
+	k->w->gaps->places += (k->lost[page / 8] & bit) == 0;
+	k->lost[page / 8] |= bit;
+	return 0;
+}
+
 /* Of a directory, the first one.  Whether there are any entries where they can
  * not be read, only they themselves could say. */
 static int tell_gap(struct walk *k, const struct err *why, struct err *e)
@@ -249,7 +269,7 @@ static int tell_gap(struct walk *k, const struct err *why, struct err *e)
 	const char *s = NULL;
 	int rc = 0;
 
-	g->places++;
+	k->gaps = true;
 	if (k->levels[k->depth - 1].gaps++ > 0 || g->told > CATALOG_GAPS_TOLD)
 		return 0;
 	if (g->told++ == CATALOG_GAPS_TOLD) {
@@ -267,8 +287,8 @@ static int tell_gap(struct walk *k, const struct err *why, struct err *e)
 	return s == NULL ? e->code : 0;
 }
 
-/* 0: it was told, and one can go on. */
-static int pass_over(struct walk *k, int rc, struct err *e)
+/* 0: it was told, and one can go on.  Of a place that was counted: more 0. */
+static int pass_over(struct walk *k, int rc, unsigned more, struct err *e)
 {
 	struct err why = *e;
 
@@ -277,19 +297,42 @@ static int pass_over(struct walk *k, int rc, struct err *e)
 	if (k->left-- == 0)
 		return catalog_crowd(k->c, e);
 	(void)err_forget(e);
+	k->w->gaps->places += more;
 	return tell_gap(k, &why, e);
+}
+
+/* Pages that could not be had. */
+static int pass_pages(struct walk *k, const struct err *why, struct err *e)
+{
+	int rc = task_check(k->w->task, e);
+
+	if (rc == 0)
+		rc = count_page(k, e);
+	return rc < 0 ? rc : tell_gap(k, why, e);
 }
 
 /* Rows that are there, less those that the walk came to. */
 static int count_unreached(struct walk *k, struct err *e)
 {
 	struct catalog_gaps *g = k->w->gaps;
+	struct catalog_count n;
 	uint64_t rows = 0;
-	int rc = catalog_count(k->c, k->w->task, &rows, e);
+	int rc = catalog_count(k->c, k->w->task, &n, e);
 
-	if (rc < 0 || rows <= k->met)
+	if (rc < 0)
 		return rc;
-	rows -= k->met;
+	/* Where none was passed over, each row there is was met once, or some
+	 * were met again and perhaps as many others not at all. */
+	if (n.whole && !k->gaps && n.rows <= k->met && n.sum != k->sum) {
+		g->shared++;
+		task_message(k->w->task, TASK_WARNING,
+		    "'%s': directories have the same id: entries are listed "
+		    "more than once, and others perhaps not at all",
+		    k->c->shown);
+	}
+	if (n.rows <= k->met)
+		return 0;
+	rows = n.rows - k->met;
 	g->unreached += rows;
 	task_message(k->w->task, TASK_WARNING,
 	    "'%s': %" PRIu64 " %s in no directory that could be listed",
@@ -332,6 +375,7 @@ static int visit(struct walk *k, const struct catalog_entry *x, struct err *e)
 	if (k->left-- == 0)
 		return catalog_crowd(k->c, e);
 	k->met++;
+	k->sum += catalog_sum(x->parent, 1);
 	rc = task_check(k->w->task, e);
 	if (rc == 0)
 		rc = k->w->fn(k->w->ctx, path_of(k), x, e);
@@ -343,7 +387,7 @@ static int visit(struct walk *k, const struct catalog_entry *x, struct err *e)
 	if (rc == 0)
 		return seek(k, first, e);
 	if (k->depth > 0)
-		rc = pass_over(k, rc, e);
+		rc = pass_over(k, rc, 1, e);
 	if (rc == 0 && k->w->leave != NULL)
 		rc = k->w->leave(k->w->ctx, path_of(k), kept.id, e);
 	return rc;
@@ -398,11 +442,14 @@ static int recover(
 	/* A row that is wrong, and not how it was reached. */
 	if (what == SALVAGED_ROW) {
 		k->met++;
-		return pass_over(k, rc, e);
+		rc = pass_over(k, rc, 1, e);
+		return rc < 0 ? rc : task_check(k->w->task, e);
 	}
 	if (k->salvage == NULL)
 		return begin_salvage(k, rc, e);
-	rc = pass_over(k, rc, e);
+	/* Each directory comes to it again. */
+	rc = pass_over(k, rc, k->failed ? 0 : 1, e);
+	k->failed = true;
 	return rc < 0 ? rc : leave(k, e);
 }
 
@@ -418,12 +465,12 @@ static int step(struct walk *k, struct err *e)
 	if (what == SALVAGED_END)
 		return leave(k, e);
 	if (what == SALVAGED_GAP)
-		return tell_gap(k, &why, e);
+		return pass_pages(k, &why, e);
 	rc = push_name(k, &x, e);
 	if (rc == 0)
 		return visit(k, &x, e);
 	k->met++;
-	return pass_over(k, rc, e);
+	return pass_over(k, rc, 1, e);
 }
 
 int catalog_walk(struct catalog *c, const struct catalog_entry *from,
@@ -446,5 +493,6 @@ int catalog_walk(struct catalog *c, const struct catalog_entry *from,
 	catalog_salvage_give(c, k.salvage);
 	buf_release(&k.path);
 	free(k.levels);
+	free(k.lost);
 	return rc;
 }

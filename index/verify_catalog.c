@@ -142,6 +142,10 @@ static int look_into(struct looking *l, bool *ret_sound, struct err *e)
 		rc = verify_reason(l->v, e,
 		    "'%s': %" PRIu64 " %s in no directory", l->catalog,
 		    gaps.unreached, gaps.unreached == 1 ? "entry" : "entries");
+	if (rc == 0 && gaps.shared > 0)
+		rc = verify_reason(l->v, e,
+		    "'%s': directories have the same id, which hides entries",
+		    l->catalog);
 	if (rc == 0 && l->lost > 1)
 		rc = verify_reason(l->v, e,
 		    "'%s': %" PRIu64 " files have no place in the archive",

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "index/catalog_schema.h"
 #include "tests/support/catalogfix.h"
@@ -79,6 +80,8 @@ static void make(struct salvage *t, const char *more)
 {
 	struct catalogfix *x = t->x;
 
+	(void)unlinkat(x->f->dir.fd, "base", 0);
+	t->base.from = t->base.to = 0;
 	catalogfix_sql(x, "base", true, PRAGMAS);
 	catalogfix_schema(x, "base", false);
 	catalogfix_sql(x, "base", false,
@@ -279,6 +282,189 @@ static void passes_over_bad_rows(void **state)
 	assert_int_equal(t->visited, ROWS);
 }
 
+/* As many rows are come to as there are, but not the same ones. */
+static void sees_directories_that_share_an_id(void **state)
+{
+	struct salvage *t = *state;
+
+	make(t, "update entry set id = 2 where parent = 1");
+	walk(t);
+	assert_int_equal(t->visited, ROWS);
+	assert_int_equal(t->gaps.places, 0);
+	assert_int_equal(t->gaps.shared, 1);
+	assert_int_equal(
+	    restorefix_said(t->x->f, "directories have the same id"), 1);
+	/* More than there are, and fewer. */
+	make(t,
+	    "insert into entry(parent, name, id, kind) values"
+	    "(1, x'65', 7, 'dir')");
+	walk(t);
+	assert_int_equal(t->visited, ROWS + 1 + FILES);
+	assert_int_equal(t->gaps.shared, 1);
+	make(t,
+	    "delete from entry where parent = 2;"
+	    "update entry set id = 2 where parent = 1 and id < 4");
+	walk(t);
+	assert_int_equal(t->gaps.unreached, FILES);
+	/* None has anything that could be hidden. */
+	make(t,
+	    "delete from entry where parent in (2, 3);"
+	    "update entry set id = 2 where parent = 1 and id < 4");
+	walk(t);
+	assert_false(catalog_gaps_any(&t->gaps));
+}
+
+/* -- Pages that lead to one another. -- */
+
+#define CELLS 300U
+#define LAYERS 3U
+
+static void put(char *p, uint64_t v, size_t n)
+{
+	for (; n-- > 0; v >>= 8)
+		p[n] = (char)v;
+}
+
+/* An inner page all of whose children are the same page, or a leaf; of rows
+ * that look like those that stand for pages. */
+static void fill_page(char *page, uint32_t child)
+{
+	static const char cell[] = { 4, 3, 14, 12, -1 };
+	size_t head = child != 0 ? 12 : 8;
+	size_t at = PAGE;
+
+	memset(page, 0, PAGE);
+	page[0] = child != 0 ? 2 : 10;
+	for (size_t i = 0; i < CELLS; i++) {
+		at -= sizeof(cell);
+		memcpy(page + at, cell, sizeof(cell));
+		if (child != 0) {
+			at -= 4;
+			put(page + at, child, 4);
+		}
+		put(page + head + 2 * i, at, 2);
+	}
+	put(page + 3, CELLS, 2);
+	put(page + 5, at, 2);
+	if (child != 0)
+		put(page + 8, child, 4);
+}
+
+static uint32_t root_page(struct salvage *t)
+{
+	struct catalog_sql *q = NULL;
+	struct err *e = &t->x->f->e;
+	sqlite3_stmt *stmt = NULL;
+	bool found = false;
+	uint32_t page = 0;
+
+	open_it(t);
+	q = &t->x->c->q;
+	assert_ok(catalog_sql_prepare(q,
+		      "select rootpage from main.sqlite_master where "
+		      "name = 'entry'",
+		      &stmt, e),
+	    e);
+	assert_ok(catalog_sql_step(q, stmt, &found, e), e);
+	assert_true(found);
+	page = (uint32_t)sqlite3_column_int64(stmt, 0);
+	(void)sqlite3_finalize(stmt);
+	return page;
+}
+
+/* In the place of what was behind all others: CELLS ^ LAYERS leaves. */
+static void add_layers(struct salvage *t, uint32_t root)
+{
+	size_t pages = t->base.n / PAGE;
+	char *p = realloc(t->base.p, t->base.n + (LAYERS + 1) * PAGE);
+
+	assert_non_null(p);
+	t->base.p = p;
+	t->base.n += (LAYERS + 1) * PAGE;
+	for (size_t i = 0; i <= LAYERS; i++)
+		fill_page(p + (pages + i) * PAGE,
+		    i < LAYERS ? (uint32_t)(pages + i + 2) : 0);
+	put(p + (root - 1) * PAGE + 8, pages + 1, 4);
+	put(p + 28, pages + LAYERS + 1, 4);
+}
+
+/* So many rows would take hours. */
+static void ends_in_pages_without_end(void **state)
+{
+	const struct catalog_bytes none = { .p = NULL, .n = 0 };
+	struct salvage *t = *state;
+	struct catalog_walk w = {
+		.fn = visit, .ctx = t, .task = &t->x->f->task, .gaps = &t->gaps
+	};
+	struct err *e = &t->x->f->e;
+	struct catalog_entry root;
+	struct catalog_count n;
+	uint32_t page = 0;
+
+	make(t, "");
+	page = root_page(t);
+	assert_int_equal(t->base.p[(page - 1) * PAGE], 2);
+	add_layers(t, page);
+	open_it(t);
+	assert_ok(catalog_count(t->x->c, &t->x->f->task, &n, e), e);
+	assert_false(n.whole);
+	/* The second one of the root's children. */
+	t->base.from = 0;
+	for (size_t i = 0; i < 4; i++) {
+		const char *p = t->base.p + (page - 1) * PAGE;
+		size_t cell = (uint8_t)p[14] * 256U + (uint8_t)p[15];
+
+		t->base.from = t->base.from * 256 + (uint8_t)p[cell + i];
+	}
+	t->base.to = t->base.from--;
+	open_it(t);
+	assert_ok(catalog_root(t->x->c, &root, e), e);
+	assert_err(catalog_walk(t->x->c, &root, none, &w, e), e, ERR_CORRUPT,
+	    "more entries than it has room for");
+	/* It is one page that all of them come to. */
+	t->base.from = t->base.n / PAGE - 1;
+	t->base.to = t->base.from + 1;
+	open_it(t);
+	t->gaps.places = 0;
+	assert_ok(catalog_root(t->x->c, &root, e), e);
+	assert_ok(catalog_walk(t->x->c, &root, none, &w, e), e);
+	assert_true(t->gaps.places > 0);
+	assert_true(
+	    catalog_lookup(t->x->c, 22, none, &root, &(bool){ 0 }, e) < 0);
+}
+
+/* A page that is its own child is one place, however often it is met. */
+static void counts_a_bad_page_once(void **state)
+{
+	struct salvage *t = *state;
+	uint32_t root = 0;
+	uint32_t right = 0;
+
+	make(t, "");
+	root = root_page(t);
+	for (size_t i = 0; i < 4; i++)
+		right =
+		    right << 8 | (uint8_t)t->base.p[(root - 1) * PAGE + 8 + i];
+	assert_int_equal(t->base.p[(right - 1) * PAGE], 2);
+	for (size_t i = 0; i < 10; i++) {
+		char *p = t->base.p + (right - 1) * PAGE;
+		size_t cell =
+		    (uint8_t)p[12 + 2 * i] * 256U + (uint8_t)p[13 + 2 * i];
+
+		put(p + cell, right, 4);
+	}
+	walk(t);
+	assert_true(t->visited < ROWS);
+	assert_int_equal(t->gaps.places, 1);
+	/* One that is away, too: several directories are on it. */
+	make(t, "");
+	t->base.from = right - 1;
+	t->base.to = right;
+	walk(t);
+	assert_true(restorefix_said(t->x->f, "can not be read: page ") > 2);
+	assert_int_equal(t->gaps.places, 1);
+}
+
 /* The same where a later push has replaced some. */
 static void merges_what_is_left(void **state)
 {
@@ -353,6 +539,9 @@ int main(void)
 		TEST(goes_on_behind_ranges),
 		TEST(counts_what_nothing_leads_to),
 		TEST(passes_over_bad_rows),
+		TEST(sees_directories_that_share_an_id),
+		TEST(ends_in_pages_without_end),
+		TEST(counts_a_bad_page_once),
 		TEST(merges_what_is_left),
 		TEST(fails_unless_asked),
 	};
