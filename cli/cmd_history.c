@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmd.h"
@@ -23,7 +24,8 @@ struct listing_runs {
 	bool has_trace;           /* it is not in the database */
 	struct table *table;
 	struct output_array array;
-	uint64_t shown;
+	struct history_run *runs;
+	size_t n;
 };
 
 /* A time, or how long ago. */
@@ -83,11 +85,26 @@ static int parse_query(
 	return rc;
 }
 
-static int show_run(void *ctx, const struct history_run *r, struct err *e)
+static int keep_run(void *ctx, const struct history_run *r, struct err *e)
 {
 	struct listing_runs *l = ctx;
 
-	l->shown++;
+	/* Doubled at each power of two. */
+	if ((l->n & (l->n - 1)) == 0) {
+		struct history_run *runs = reallocarray(
+		    l->runs, l->n == 0 ? 1 : 2 * l->n, sizeof(*runs));
+
+		if (runs == NULL)
+			return err_nomem(e);
+		l->runs = runs;
+	}
+	l->runs[l->n++] = *r;
+	return 0;
+}
+
+static int show_run(
+    struct listing_runs *l, const struct history_run *r, struct err *e)
+{
 	if (!l->app->json)
 		return history_report_row(l->table, r, e);
 	output_json_begin(e);
@@ -110,35 +127,32 @@ static int find_trace(struct listing_runs *l, struct datastore *ds,
 	return rc;
 }
 
-static int list_runs(struct listing_runs *l, struct history *h, struct err *e)
+static int read_runs(struct listing_runs *l, struct datastore *ds,
+    struct history *h, struct err *e)
 {
-	int rc = 0;
+	int rc = find_trace(l, ds, h, e);
 
-	if (l->has_trace) {
-		rc = show_run(l, &l->trace, e);
+	if (rc == 0 && l->has_trace) {
+		rc = keep_run(l, &l->trace, e);
 		if (l->query.limit == 1)
 			return rc;
 		l->query.limit--;
 	}
 	if (rc == 0 && h != NULL)
-		rc = history_runs(h, &l->query, show_run, l, e);
+		rc = history_runs(h, &l->query, keep_run, l, e);
 	return rc;
 }
 
-static int list(struct listing_runs *l, struct datastore *ds, struct history *h,
-    struct err *e)
+static int list(struct listing_runs *l, struct err *e)
 {
-	int rc = find_trace(l, ds, h, e);
+	int rc = l->app->json ? output_array_begin(&l->array, e)
+			      : history_report_table(&l->table, e);
 
-	if (rc == 0 && l->app->json)
-		rc = output_array_begin(&l->array, e);
-	else if (rc == 0)
-		rc = history_report_table(&l->table, e);
-	if (rc == 0)
-		rc = list_runs(l, h, e);
+	for (size_t i = 0; rc == 0 && i < l->n; i++)
+		rc = show_run(l, &l->runs[i], e);
 	if (rc == 0 && l->app->json)
 		rc = output_array_end(&l->array, e);
-	else if (rc == 0 && l->shown > 0)
+	else if (rc == 0 && l->n > 0)
 		rc = table_print(l->table, e);
 	else if (rc == 0)
 		task_message(&l->app->task, TASK_NOTE, "no runs are recorded");
@@ -146,51 +160,51 @@ static int list(struct listing_runs *l, struct datastore *ds, struct history *h,
 	return rc;
 }
 
-static int keep_run(void *ctx, const struct history_run *r, struct err *e)
+static int one(struct listing_runs *l, struct datastore *ds, struct err *e)
 {
-	(void)e;
-	*(struct history_run *)ctx = *r;
-	return 0;
+	struct app *app = l->app;
+
+	if (l->n == 0)
+		return err_set(e, ERR_NOTFOUND,
+		    "no run %" PRId64 " in the history of '%s'", l->query.run,
+		    ds->path);
+	return invocation_has(app->inv, "digests")
+	    ? history_report_digests(app, ds, &l->runs[0], e)
+	    : history_report_one(app, ds, &l->runs[0], e);
 }
 
-static int one(struct app *app, const struct history_query *q,
-    struct datastore *ds, struct history *h, struct err *e)
+/* Read first, printed when nobody has to wait for us any more. */
+static int read_all(struct listing_runs *l, struct datastore *ds, struct err *e)
 {
-	struct history_run r = { .id = 0 };
-	int rc = 0;
+	struct history *h = NULL;
+	bool found = false;
+	int rc = history_open(ds, HISTORY_READ, &l->app->task, &h, &found, e);
 
-	if (h != NULL)
-		rc = history_runs(h, q, keep_run, &r, e);
-	if (rc == 0 && r.id == 0)
-		return err_set(e, ERR_NOTFOUND,
-		    "no run %" PRId64 " in the history of '%s'", q->run,
-		    ds->path);
-	if (rc == 0 && invocation_has(app->inv, "digests"))
-		return history_report_digests(app, h, &r, e);
-	return rc < 0 ? rc : history_report_one(app, h, &r, e);
+	if (rc == ERR_CORRUPT)
+		err_suffix(e,
+		    "; the next run that is recorded puts it aside and begins "
+		    "a new one");
+	if (rc == 0 && l->query.run == 0)
+		rc = read_runs(l, ds, h, e);
+	else if (rc == 0 && h != NULL)
+		rc = history_runs(h, &l->query, keep_run, l, e);
+	history_close(h);
+	return rc;
 }
 
 int cmd_history(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct listing_runs l = { .app = app };
 	struct datastore *ds = NULL;
-	struct history *h = NULL;
-	bool found = false;
 	int rc = parse_query(inv, &l.query, e);
 
 	if (rc == 0)
 		rc = app_open_datastore(app, DATASTORE_READ, &ds, e);
 	if (rc == 0)
-		rc = history_open(ds, HISTORY_READ, &app->task, &h, &found, e);
-	if (rc == ERR_CORRUPT)
-		err_suffix(e,
-		    "; the next run that is recorded puts it aside and begins "
-		    "a new one");
-	if (rc == 0 && l.query.run != 0)
-		rc = one(app, &l.query, ds, h, e);
-	else if (rc == 0)
-		rc = list(&l, ds, h, e);
-	history_close(h);
+		rc = read_all(&l, ds, e);
+	if (rc == 0)
+		rc = l.query.run != 0 ? one(&l, ds, e) : list(&l, e);
+	free(l.runs);
 	datastore_close(ds);
 	return rc < 0 ? rc : EXIT_DONE;
 }

@@ -469,7 +469,7 @@ static void record_end(struct pruning *p, int rc, const struct err *e)
 	else if (p->busy > 0)
 		result = HISTORY_BUSY;
 	else if (p->damaged)
-		result = HISTORY_INCOMPLETE;
+		result = HISTORY_DAMAGE;
 	/* A name that was typed wrong is no run. */
 	if (rc == ERR_NOTFOUND)
 		return;

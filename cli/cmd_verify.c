@@ -337,13 +337,14 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 		history_record_begin(&record, s.ds, &app->task, HISTORY_VERIFY);
 	if (rc == 0)
 		rc = verify_run(s.ds, s.items, s.n, &app->task, &result, e);
+	/* Its end is that of the work: nobody may read what is printed. */
+	damage = result.hurt_n > 0 || s.obstacles > 0;
+	record_end(&record, &result, damage, rc, e);
 	if (rc == 0 && app->json) {
 		rc = print_json(&s, &result, e);
 	} else if (rc == 0) {
 		rc = print_text(&s, &result, e);
 	}
-	damage = result.hurt_n > 0 || s.obstacles > 0;
-	record_end(&record, &result, damage, rc, e);
 	verify_result_release(&result);
 	free(s.items);
 	datastore_close(s.ds);

@@ -85,7 +85,9 @@ static int print_line(const char *label, uint64_t n, const char *what,
 /* Why a forget has freed nothing. */
 static int print_no_garbage(const struct gc_result *r, struct err *e)
 {
-	if (r->removed_chunks > 0 || r->disk_chunks == 0)
+	/* Of what was not looked at nobody knows. */
+	if (r->removed_chunks > 0 || r->disk_chunks == 0 ||
+	    r->unswept_prefixes > 0)
 		return 0;
 	if (r->forgotten_snapshots == 0)
 		return output_text(e,

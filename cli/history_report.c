@@ -3,8 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "datastore/base/buf.h"
 #include "datastore/base/text.h"
+#include "gc/history_record.h"
 
 #define REMOVED_SIZE 64
 #define HOST_SHOWN 128
@@ -113,12 +116,32 @@ struct js *history_report_json(const struct history_run *r, struct err *e)
 	return o;
 }
 
-/* What the rows of one run are put into. */
+/*
+ * Open the history, if it still knows the run.  Nothing is printed while it is
+ * open: who reads that may take his time, and others wait for the lock.
+ */
+static int open_at(struct app *app, struct datastore *ds,
+    const struct history_run *r, struct history **ret, struct err *e)
+{
+	bool found = false;
+	bool known = false;
+	int rc = history_open(ds, HISTORY_READ, &app->task, ret, &found, e);
+
+	if (rc == 0 && found)
+		rc = history_knows(*ret, r, &known, e);
+	if (rc == 0 && !known)
+		rc = err_set(e, ERR_NOTFOUND,
+		    "run %" PRId64 " is in the history of '%s' no more", r->id,
+		    ds->path);
+	return rc;
+}
+
+/* What the rows of one run are put into: JSON, or lines. */
 struct details {
-	struct js *doc; /* NULL: text */
-	bool json;      /* into the array */
-	bool any;
-	struct output_array array;
+	struct js *counts;
+	struct js *names;
+	struct buf count_lines;
+	struct buf name_lines;
 };
 
 static int show_count(void *ctx, const struct history_count *c, struct err *e)
@@ -126,11 +149,11 @@ static int show_count(void *ctx, const struct history_count *c, struct err *e)
 	struct details *d = ctx;
 	char key[HOST_SHOWN];
 
-	if (d->doc == NULL)
-		return output_text(e, "  %-20s %" PRIu64 "\n",
-		    text_name(key, sizeof(key), c->key), c->n);
-	js_set_u64(d->doc, c->key, c->n, e);
-	return e->code;
+	js_set_u64(d->counts, c->key, c->n, e);
+	return e->code < 0
+	    ? e->code
+	    : buf_append_fmt(&d->count_lines, e, "  %-20s %" PRIu64 "\n",
+		  text_name(key, sizeof(key), c->key), c->n);
 }
 
 static int show_name(void *ctx, const char *name, struct err *e)
@@ -138,34 +161,24 @@ static int show_name(void *ctx, const char *name, struct err *e)
 	struct details *d = ctx;
 	char shown[BACKUP_PATH_SIZE];
 
-	if (d->doc == NULL)
-		return output_text(
-		    e, "  %s\n", text_name(shown, sizeof(shown), name));
-	js_append(d->doc, js_new_str(name, e), e);
-	return e->code;
+	js_append(d->names, js_new_str(name, e), e);
+	return e->code < 0 ? e->code
+			   : buf_append_fmt(&d->name_lines, e, "  %s\n",
+				 text_name(shown, sizeof(shown), name));
 }
 
-static int one_json(
-    struct history *h, const struct history_run *r, struct err *e)
+static int read_details(struct app *app, struct datastore *ds,
+    const struct history_run *r, struct details *d, struct err *e)
 {
-	struct details counts = { .doc = js_object() };
-	struct details names = { .doc = js_array() };
-	struct js *doc = NULL;
-	int rc = 0;
+	struct history *h = NULL;
+	int rc = open_at(app, ds, r, &h, e);
 
-	output_json_begin(e);
-	rc = history_counts(h, r->id, show_count, &counts, e);
 	if (rc == 0)
-		rc = history_snapshots(h, r->id, show_name, &names, e);
-	if (rc < 0) {
-		js_free(counts.doc);
-		js_free(names.doc);
-		return rc;
-	}
-	doc = history_report_json(r, e);
-	js_set(doc, "counts", counts.doc, e);
-	js_set(doc, "snapshots", names.doc, e);
-	return output_json(doc, e);
+		rc = history_counts(h, r->id, show_count, d, e);
+	if (rc == 0)
+		rc = history_snapshots(h, r->id, show_name, d, e);
+	history_close(h);
+	return rc;
 }
 
 static int print_head(const struct history_run *r, struct err *e)
@@ -187,10 +200,16 @@ static int print_head(const struct history_run *r, struct err *e)
 	return rc;
 }
 
-static int one_text(
-    struct history *h, const struct history_run *r, struct err *e)
+static int print_lines(struct buf *lines, struct err *e)
 {
-	struct details d = { .doc = NULL };
+	const char *text = buf_cstr(lines, e);
+
+	return text != NULL ? output_text(e, "%s", text) : e->code;
+}
+
+static int one_text(
+    const struct history_run *r, struct details *d, struct err *e)
+{
 	char removed[REMOVED_SIZE];
 	char why[WHY_SHOWN];
 	int rc = print_head(r, e);
@@ -201,29 +220,89 @@ static int one_text(
 	if (rc == 0 && !removes_nothing(r))
 		rc = output_text(e, "removed: %s\n", removed_text(r, removed));
 	if (rc == 0)
-		rc = history_snapshots(h, r->id, show_name, &d, e);
+		rc = print_lines(&d->name_lines, e);
 	if (rc == 0)
 		rc = output_text(e, "figures:\n");
-	return rc < 0 ? rc : history_counts(h, r->id, show_count, &d, e);
+	return rc < 0 ? rc : print_lines(&d->count_lines, e);
 }
 
-int history_report_one(struct app *app, struct history *h,
+static int one_json(
+    const struct history_run *r, struct details *d, struct err *e)
+{
+	struct js *doc = NULL;
+
+	output_json_begin(e);
+	doc = history_report_json(r, e);
+	js_set(doc, "counts", d->counts, e);
+	js_set(doc, "snapshots", d->names, e);
+	d->counts = NULL;
+	d->names = NULL;
+	return output_json(doc, e);
+}
+
+int history_report_one(struct app *app, struct datastore *ds,
     const struct history_run *r, struct err *e)
 {
-	return app->json ? one_json(h, r, e) : one_text(h, r, e);
+	struct details d = { .counts = js_object(),
+		.names = js_array(),
+		.count_lines = BUF_INIT,
+		.name_lines = BUF_INIT };
+	int rc = 0;
+
+	output_json_begin(e);
+	rc = read_details(app, ds, r, &d, e);
+	if (rc == 0)
+		rc = app->json ? one_json(r, &d, e) : one_text(r, &d, e);
+	js_free(d.counts);
+	js_free(d.names);
+	buf_release(&d.count_lines);
+	buf_release(&d.name_lines);
+	return rc;
+}
+
+/* What is read of the log at a time. */
+#define PAGE_ROWS 4096U
+
+struct digests {
+	struct app *app;
+	struct output_array array;
+	struct history_removed *rows;
+	size_t n; /* of this page */
+	bool any;
+};
+
+static int keep_row(void *ctx, const struct history_removed *r, struct err *e)
+{
+	struct digests *d = ctx;
+
+	(void)e;
+	d->rows[d->n++] = *r;
+	return 0;
+}
+
+static int read_page(struct digests *d, struct datastore *ds,
+    const struct history_run *r, struct history_page *page, struct err *e)
+{
+	struct history *h = NULL;
+	int rc = open_at(d->app, ds, r, &h, e);
+
+	d->n = 0;
+	if (rc == 0)
+		rc = history_removed(h, page, keep_row, d, e);
+	history_close(h);
+	return rc;
 }
 
 static int show_removed(
-    void *ctx, const struct history_removed *r, struct err *e)
+    struct digests *d, const struct history_removed *r, struct err *e)
 {
-	struct details *d = ctx;
 	char hex[DIGEST_HEX_SIZE];
 	char used[TEXT_TIME_SIZE];
 	struct js *o = NULL;
 
 	d->any = true;
 	digest_hex(&r->digest, hex);
-	if (!d->json)
+	if (!d->app->json)
 		return output_text(e, "%s  %" PRIu64 "  %s  last used %s\n",
 		    hex, r->bytes, history_what_name(r->what),
 		    text_time(used, r->used));
@@ -236,27 +315,58 @@ static int show_removed(
 	return output_array_add(&d->array, o, e);
 }
 
-int history_report_digests(struct app *app, struct history *h,
+static int show_pages(struct digests *d, struct datastore *ds,
     const struct history_run *r, struct err *e)
 {
-	struct details d = { .json = app->json };
+	struct history_page page = { .run = r->id, .most = PAGE_ROWS };
 	int rc = 0;
 
-	if (app->json)
-		rc = output_array_begin(&d.array, e);
-	if (rc == 0)
-		rc = history_removed(h, r->id, show_removed, &d, e);
-	if (rc == 0 && app->json)
-		rc = output_array_end(&d.array, e);
-	if (rc == 0 && !d.any && r->freed > 0)
+	do {
+		rc = read_page(d, ds, r, &page, e);
+		for (size_t i = 0; rc == 0 && i < d->n; i++)
+			rc = show_removed(d, &d->rows[i], e);
+	} while (rc == 0 && d->n == PAGE_ROWS);
+	return rc;
+}
+
+/* What is not on the list, and why. */
+static void tell_rest(struct app *app, const struct history_run *r, bool any)
+{
+	if (!any && r->freed > 0)
 		task_message(&app->task, TASK_NOTE,
 		    "what run %" PRId64
 		    " removed is not listed any more: the log is kept for 90 "
 		    "days and within 1 GiB",
 		    r->id);
-	if (rc == 0 && r->unlogged > 0)
+	if (r->unlogged > 0)
 		task_message(&app->task, TASK_WARNING,
 		    "%" PRIu64 " more were removed and could not be listed",
 		    r->unlogged);
+	if (r->kind == HISTORY_GC && r->result == HISTORY_KILLED)
+		task_message(&app->task, TASK_WARNING,
+		    "run %" PRId64
+		    " was killed: up to %u files that it removed last may not "
+		    "be listed",
+		    r->id, HISTORY_RECORD_LOG_MAX - 1);
+}
+
+int history_report_digests(struct app *app, struct datastore *ds,
+    const struct history_run *r, struct err *e)
+{
+	struct digests d = { .app = app };
+	int rc = 0;
+
+	d.rows = calloc(PAGE_ROWS, sizeof(*d.rows));
+	if (d.rows == NULL)
+		return err_nomem(e);
+	if (app->json)
+		rc = output_array_begin(&d.array, e);
+	if (rc == 0)
+		rc = show_pages(&d, ds, r, e);
+	if (rc == 0 && app->json)
+		rc = output_array_end(&d.array, e);
+	if (rc == 0)
+		tell_rest(app, r, d.any);
+	free(d.rows);
 	return rc;
 }

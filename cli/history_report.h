@@ -17,10 +17,10 @@ int history_report_row(
 struct js *history_report_json(const struct history_run *r, struct err *e);
 
 /* All there is of one run. */
-int history_report_one(struct app *app, struct history *h,
+int history_report_one(struct app *app, struct datastore *ds,
     const struct history_run *r, struct err *e);
 /* What it removed, a file a line. */
-int history_report_digests(struct app *app, struct history *h,
+int history_report_digests(struct app *app, struct datastore *ds,
     const struct history_run *r, struct err *e);
 
 #endif

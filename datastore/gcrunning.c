@@ -213,6 +213,7 @@ int gcrunning_write(const struct datastore *ds, int fd,
     const struct gcrunning *g, struct err *e)
 {
 	char record[GCRUNNING_BYTES + 1];
+	struct statx st = { .stx_mask = 0 };
 	char shown[CAIRNDIR_SHOWN];
 	struct buf text = BUF_INIT;
 	int rc = encode(g, &text, e);
@@ -226,6 +227,12 @@ int gcrunning_write(const struct datastore *ds, int fd,
 		rc = file_pwrite_fully(
 		    fd, record, GCRUNNING_BYTES, 0, shown_file(ds, shown), e);
 	}
+	/* What another version wrote behind it would spoil it. */
+	if (rc == 0)
+		rc = file_stat_fd(fd, &st, shown_file(ds, shown), e);
+	if (rc == 0 && st.stx_size > GCRUNNING_BYTES &&
+	    sysio_ftruncate(fd, GCRUNNING_BYTES) < 0)
+		rc = err_sys(e, "set the size of '%s'", shown_file(ds, shown));
 	buf_release(&text);
 	return rc;
 }

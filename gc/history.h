@@ -191,7 +191,13 @@ int history_counts(struct history *h, int64_t run,
 int history_snapshots(struct history *h, int64_t run,
     int (*fn)(void *ctx, const char *name, struct err *e), void *ctx,
     struct err *e);
-int history_removed(struct history *h, int64_t run,
+/* Only so many at a time: nobody keeps the lock while a person reads. */
+struct history_page {
+	int64_t run;
+	uint64_t most;
+	int64_t after; /* of those before, by the call; 0: from the first on */
+};
+int history_removed(struct history *h, struct history_page *page,
     int (*fn)(void *ctx, const struct history_removed *r, struct err *e),
     void *ctx, struct err *e);
 

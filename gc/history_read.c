@@ -193,18 +193,23 @@ int history_runs(struct history *h, const struct history_query *q,
 	return rc;
 }
 
-/* Each row of a statement with one parameter, a run. */
-static int each_row(struct history *h, const char *sql, int64_t run,
+/* What a statement with these values gives. */
+struct rows {
+	const char *sql;
+	const struct history_value *v;
+	size_t n;
+};
+
+static int each_row(struct history *h, const struct rows *rows,
     int (*fn)(struct history *h, sqlite3_stmt *stmt, void *ctx, struct err *e),
     void *ctx, struct err *e)
 {
-	const struct history_value v = { .number = run };
 	sqlite3_stmt *stmt = NULL;
 	bool row = false;
-	int rc = history_sql_prepare(h, sql, &stmt, e);
+	int rc = history_sql_prepare(h, rows->sql, &stmt, e);
 
 	if (rc == 0)
-		rc = history_sql_bind(h, stmt, &v, 1, e);
+		rc = history_sql_bind(h, stmt, rows->v, rows->n, e);
 	while (rc == 0) {
 		rc = task_check(h->task, e);
 		if (rc == 0)
@@ -239,11 +244,13 @@ int history_counts(struct history *h, int64_t run,
     int (*fn)(void *ctx, const struct history_count *c, struct err *e),
     void *ctx, struct err *e)
 {
+	const struct history_value v = { .number = run };
+	const struct rows rows = {
+		"select key, n from count where run = ? order by key", &v, 1
+	};
 	struct counts c = { .fn = fn, .ctx = ctx };
 
-	return each_row(h,
-	    "select key, n from count where run = ? order by key", run,
-	    on_count, &c, e);
+	return each_row(h, &rows, on_count, &c, e);
 }
 
 struct names {
@@ -264,22 +271,25 @@ int history_snapshots(struct history *h, int64_t run,
     int (*fn)(void *ctx, const char *name, struct err *e), void *ctx,
     struct err *e)
 {
+	const struct history_value v = { .number = run };
+	const struct rows rows = {
+		"select name from snapshot where run = ? order by name", &v, 1
+	};
 	struct names n = { .fn = fn, .ctx = ctx };
 
-	return each_row(h,
-	    "select name from snapshot where run = ? order by name", run,
-	    on_name, &n, e);
+	return each_row(h, &rows, on_name, &n, e);
 }
 
 struct files {
 	int (*fn)(void *ctx, const struct history_removed *r, struct err *e);
 	void *ctx;
+	int64_t last;
 };
 
 static int on_removed(
     struct history *h, sqlite3_stmt *stmt, void *ctx, struct err *e)
 {
-	const struct files *f = ctx;
+	struct files *f = ctx;
 	struct history_removed r = { .bytes = column_u64(stmt, 2) };
 	const size_t n = sizeof(reasons) / sizeof(reasons[0]);
 	size_t what = find(reasons, n, column_text(stmt, 1));
@@ -291,19 +301,30 @@ static int on_removed(
 	memcpy(r.digest.b, digest, sizeof(r.digest.b));
 	r.what = (enum history_what)what;
 	r.used = sqlite3_column_int64(stmt, 3);
+	f->last = sqlite3_column_int64(stmt, 4);
 	return f->fn(f->ctx, &r, e);
 }
 
-int history_removed(struct history *h, int64_t run,
+int history_removed(struct history *h, struct history_page *page,
     int (*fn)(void *ctx, const struct history_removed *r, struct err *e),
     void *ctx, struct err *e)
 {
-	struct files f = { .fn = fn, .ctx = ctx };
+	const struct history_value v[] = {
+		{ .number = page->run },
+		{ .number = page->after },
+		history_unsigned_value(page->most),
+	};
+	const struct rows rows = {
+		"select digest, what, bytes, used, seq from removed "
+		"where run = ? and seq > ? order by seq limit ?",
+		v, sizeof(v) / sizeof(v[0])
+	};
+	struct files f = { .fn = fn, .ctx = ctx, .last = page->after };
+	int rc = each_row(h, &rows, on_removed, &f, e);
 
-	return each_row(h,
-	    "select digest, what, bytes, used from removed where run = ? "
-	    "order by seq",
-	    run, on_removed, &f, e);
+	if (rc == 0)
+		page->after = f.last;
+	return rc;
 }
 
 void history_of_gc(

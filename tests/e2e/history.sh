@@ -145,6 +145,45 @@ run cairn --json history --limit 2
 json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(11, 'done'), (10, 'done')]" ||
 	fail "$(cat "$out")"
 
+# What another version wrote behind the record goes with the next one.
+printf '%3000s' x >>store/.cairn/gc.running
+ok cairn gc
+[ "$(stat -c %s store/.cairn/gc.running)" -eq 4096 ] || fail "gc.running is not cut"
+
+# A verify has ended when its work has, whoever reads what it prints.
+cairn verify >/dev/full 2>/dev/null && fail "it printed"
+run cairn --json history --limit 1
+[ "$(json "$out" 'd[0]["kind"], d[0]["result"]')" = "('verify', 'done')" ] || fail "$(cat "$out")"
+
+# Nobody waits for who reads a long list.
+python3 -c '
+import sqlite3
+c = sqlite3.connect("store/.cairn/history.db")
+c.executemany("insert into removed values(4, ?, ?, ?, 1, 1)",
+              [(i, b"d" * 32, "garbage") for i in range(100, 20100)])
+c.commit()'
+mkfifo pipe
+cairn history 4 --digests >pipe &
+pid=$!
+exec 5<pipe
+read -r _ <&5
+python3 -c '
+import sqlite3
+c = sqlite3.connect("store/.cairn/history.db", timeout=0, isolation_level=None)
+c.execute("begin exclusive")' || fail "the lock is kept"
+[ "$(wc -l <&5)" -eq 20003 ] || fail "lines are missing"
+exec 5<&-
+wait $pid
+
+# Damage that a prune tells is damage in the history, too.
+push 5 a
+bytes x 100 >store/host/a/2001-01-05T00:00:00Z/index.json.blob
+run cairn prune --keep-last 9
+[ "$code" -eq 4 ] || fail "exit code $code"
+run cairn --json history --limit 1
+[ "$(json "$out" 'd[0]["kind"], d[0]["result"]')" = "('prune', 'damage')" ] || fail "$(cat "$out")"
+ok cairn forget host/a/2001-01-05T00:00:00Z
+
 # Damaged, gone, locked, a full file: never more than a warning.
 bytes x 9000 >store/.cairn/history.db
 check 4 cairn history <<'END'

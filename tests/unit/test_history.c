@@ -132,6 +132,7 @@ static void comes_back(void **state)
 	struct gcfix *f = *state;
 	struct history *h = open_history(f, f->ds, HISTORY_WRITE);
 	struct history_query q = { .any_kind = false, .kind = HISTORY_PRUNE };
+	struct history_page page = { .run = 2, .most = 2 };
 	struct history_run r;
 	struct told t = { .n = 0 };
 
@@ -167,7 +168,11 @@ static void comes_back(void **state)
 	h = open_history(f, f->ds, HISTORY_READ);
 	assert_ok(history_counts(h, 1, on_count, &t, &f->e), &f->e);
 	assert_ok(history_snapshots(h, 1, on_name, &t, &f->e), &f->e);
-	assert_ok(history_removed(h, 2, on_removed, &t, &f->e), &f->e);
+	/* In pages, each where the one before ended. */
+	for (int i = 0; i < 3; i++)
+		assert_ok(
+		    history_removed(h, &page, on_removed, &t, &f->e), &f->e);
+	assert_int_equal(page.after, 3);
 	/* SQLite has no greater one. */
 	assert_string_equal(t.text,
 	    "a=9223372036854775807;b=2;host/b;temporary 5;garbage 6;bad 7;");
@@ -207,9 +212,10 @@ static int count_removed(
 
 static unsigned listed(struct gcfix *f, struct history *h, int64_t run)
 {
+	struct history_page page = { .run = run, .most = UINT64_MAX };
 	unsigned n = 0;
 
-	assert_ok(history_removed(h, run, count_removed, &n, &f->e), &f->e);
+	assert_ok(history_removed(h, &page, count_removed, &n, &f->e), &f->e);
 	return n;
 }
 
