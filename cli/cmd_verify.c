@@ -28,6 +28,8 @@ struct scope {
 
 /* Files of a snapshot that are named without --verbose. */
 #define FILES_SHOWN 20U
+/* Snapshots that are named without it. */
+#define HURT_SHOWN 100U
 
 static int scope_add(
     struct scope *s, const struct backup_snapshot *id, struct err *e)
@@ -235,15 +237,22 @@ static int print_files(
 static int print_hurt(
     const struct scope *s, const struct verify_result *r, struct err *e)
 {
+	size_t shown =
+	    s->verbose || r->hurt_n < HURT_SHOWN ? r->hurt_n : HURT_SHOWN;
 	int rc = 0;
 
-	for (size_t i = 0; i < r->hurt_n && rc == 0; i++) {
+	for (size_t i = 0; i < shown && rc == 0; i++) {
 		char name[BACKUP_PATH_SIZE];
 
 		backup_snapshot_text(&r->hurt[i].id, name);
 		rc = output_text(e, "hurt: %s\n", name);
 		if (rc == 0)
 			rc = print_files(s, &r->hurt[i], e);
+	}
+	if (rc == 0 && shown < r->hurt_n) {
+		rc = output_text(e,
+		    "hurt: %zu more snapshot%s; --verbose names them\n",
+		    r->hurt_n - shown, r->hurt_n - shown == 1 ? "" : "s");
 	}
 	if (rc == 0 && s->obstacles > 0) {
 		rc = output_text(e,

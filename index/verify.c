@@ -283,6 +283,22 @@ static int check_unlisted(
 	return rc;
 }
 
+/* f: as of verify_index. */
+static int verify_file(struct verify *v, const struct in_hand *h,
+    const char *filename, const struct manifest_file *f, struct err *e)
+{
+	uint64_t findings = v->reasons_n;
+	uint64_t named = v->files_n + v->files_more;
+	int rc = f != NULL && backup_file_kind(filename) == BACKUP_FILE_BLOB
+	    ? verify_blob(v, h, f, e)
+	    : verify_index(v, h, filename, f, e);
+
+	if (rc == 0 && v->reasons_n > findings &&
+	    v->files_n + v->files_more == named)
+		rc = verify_name_whole(v, filename, e);
+	return rc < 0 ? rc : task_check(v->task, e);
+}
+
 static int verify_files(
     struct verify *v, const struct in_hand *h, struct err *e)
 {
@@ -290,17 +306,9 @@ static int verify_files(
 
 	v->entries = count_entries(h);
 	v->entries_done = 0;
-	for (size_t i = 0; i < h->m->files_n && rc == 0; i++) {
-		const struct manifest_file *f = &h->m->files[i];
-
-		if (backup_file_kind(f->filename) == BACKUP_FILE_BLOB) {
-			rc = verify_blob(v, h, f, e);
-		} else {
-			rc = verify_index(v, h, f->filename, f, e);
-		}
-		if (rc == 0)
-			rc = task_check(v->task, e);
-	}
+	for (size_t i = 0; i < h->m->files_n && rc == 0; i++)
+		rc = verify_file(
+		    v, h, h->m->files[i].filename, &h->m->files[i], e);
 	if (rc == 0)
 		rc = check_unlisted(v, h, e);
 	return rc < 0 ? rc : verify_catalogs(v, h->id, h->dir_fd, h->m, e);
@@ -325,7 +333,7 @@ static int verify_without_manifest(
 		enum backup_file_kind kind = backup_file_kind(names[i]);
 
 		if (kind == BACKUP_FILE_FIDX || kind == BACKUP_FILE_DIDX)
-			rc = verify_index(v, h, names[i], NULL, e);
+			rc = verify_file(v, h, names[i], NULL, e);
 	}
 	file_list_free(names);
 	return rc;

@@ -39,14 +39,14 @@
 
 struct verify_file {
 	char *archive; /* "root.tree" */
-	char *path;    /* from its root; "": of "root.tree.catalog" */
+	char *path;    /* from its root; "": of "root.tree.catalog", "db.raw" */
 };
 
 struct verify_hurt {
 	struct backup_snapshot id;
 	char *reasons; /* lines, one per finding; of very many the first */
-	/* Files of its trees and tars that need a chunk that is hurt, by path;
-	 * of very many the first. */
+	/* Files of its trees and tars that need a chunk that is hurt, by path,
+	 * and archives that have no such names; of very many the first. */
 	struct verify_file *files;
 	size_t files_n;
 	uint64_t files_more; /* that are not listed */

@@ -148,7 +148,11 @@ int verify_range_add(
 /* Name the files of the archive in hand that need them. */
 int verify_names(struct verify *v, const struct backup_snapshot *id, int dir_fd,
     const struct manifest *m, const char *filename, struct err *e);
-/* One more file of the snapshot in hand; of a catalog the path is empty. */
+/* A file of the snapshot was found hurt, and nothing that is in it was named:
+ * then it is named itself. */
+int verify_name_whole(struct verify *v, const char *filename, struct err *e);
+/* One more file of the snapshot in hand; of a whole archive the path is
+ * empty. */
 int verify_keep_file(struct verify *v, const char *archive,
     struct catalog_bytes path, struct err *e);
 

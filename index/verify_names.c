@@ -301,6 +301,26 @@ int verify_names(struct verify *v, const struct backup_snapshot *id, int dir_fd,
 	return verify_finding(v, rc, &why, e);
 }
 
+int verify_name_whole(struct verify *v, const char *filename, struct err *e)
+{
+	/* verify_catalogs names these, with the reason. */
+	static const char *const ends[] = { ".catalog.fidx", ".changes.fidx" };
+	const struct catalog_bytes none = { .p = NULL, .n = 0 };
+	char archive[BACKUP_ID_MAX + 1];
+	size_t n = strlen(filename);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t end = strlen(ends[i]);
+
+		if (n > end && strcmp(filename + n - end, ends[i]) == 0)
+			return 0;
+	}
+	/* They all end in .didx, .fidx or .blob. */
+	(void)snprintf(archive, sizeof(archive), "%.*s",
+	    (int)(n > 5 ? n - 5 : n), filename);
+	return verify_keep_file(v, archive, none, e);
+}
+
 void verify_files_release(struct verify_file *files, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

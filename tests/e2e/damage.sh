@@ -143,6 +143,23 @@ END
 cmp -n 262144 target /dev/zero
 rm target
 
+# Of very many snapshots the first are named.
+fresh
+for i in {10..59}; do
+	cp -a store/host/b/2001-01-02T00:00:00Z store/host/b/2001-03-01T00:00:"${i}"Z
+	cp -a store/host/b/2001-01-02T00:00:00Z store/host/b/2001-03-01T00:01:"${i}"Z
+done
+rm -rf store/host/a
+find store/.chunks -type f -delete
+run cairn -q verify
+[ "$code" -eq 4 ] || fail "exit code $code"
+[ "$(grep -c '^hurt: host/b/' "$out")" -eq 100 ] || fail "not 100 are named"
+[ "$(grep -c '^  data.raw$' "$out")" -eq 100 ] || fail "not 100 archives"
+grep -qx 'hurt: 1 more snapshot; --verbose names them' "$out" ||
+	fail "the rest is not counted"
+run cairn -q verify --verbose
+[ "$(grep -c '^hurt: host/b/' "$out")" -eq 101 ] || fail "not all are named"
+
 told() { # see expect
 	mv "$said" "$out"
 	: >"$err"
@@ -160,6 +177,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 1 missing, 0 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: missing
 -- empty
@@ -171,6 +189,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob of 0 bytes, want at least 12
 -- header
@@ -182,6 +201,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob of 11 bytes, want at least 12
 -- short
@@ -193,6 +213,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 781.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da
 -- zeros
@@ -204,6 +225,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: blob with unknown magic 0000000000000000
 -- bit
@@ -215,6 +237,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da
 -- other
@@ -226,6 +249,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: the content has another digest than the name
 -- bomb
@@ -237,6 +261,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 721.5 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     a push of the same data stores missing and bad chunks again; then verify once more
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: zstd data expands to more than 16777216 bytes
 -- link
@@ -248,6 +273,7 @@ verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 0 bad (renamed to .bad), 1 unreadable
     hurt: host/a/2001-01-01T00:00:00Z
+      disk.img
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk '.chunks/345b/THE-CHUNK' at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file
 END
 
@@ -468,6 +494,7 @@ blob of 0 bytes: 4
 blob of 0 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
+      x.conf
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 0, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 0 bytes, want at least 12
@@ -476,6 +503,7 @@ blob of 11 bytes: 4
 blob of 11 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
+      x.conf
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 11, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 11 bytes, want at least 12
@@ -484,6 +512,7 @@ blob of 12 bytes: 4
 blob of 12 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
+      x.conf
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 12, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': plain blob of 12 bytes has CRC 00000000, its header says eacedec0

@@ -74,6 +74,7 @@ verified 1 snapshot: 1 chunk, 976.6 KiB read
 chunks: 0 missing, 0 bad (renamed to .bad), 0 unreadable
 chunks: 1 bad that could not be renamed
 hurt: host/a/2001-01-01T00:00:00Z
+  a.img
 a push of the same data stores missing and bad chunks again; then verify once more
 ! cairn: the file system is read-only: the result is not recorded
 ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/a.img.fidx': chunk '.chunks/b9b2/DIGEST' at offset 0: plain blob of 500012 bytes has CRC b61f563a, its header says a7029ac8
@@ -90,6 +91,7 @@ check 4 cairn verify <<'END'
 verified 1 snapshot: 1 chunk, 976.6 KiB read
 chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
 hurt: host/a/2001-01-01T00:00:00Z
+  a.img
 a push of the same data stores missing and bad chunks again; then verify once more
 ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/a.img.fidx': chunk '.chunks/b9b2/DIGEST' at offset 0: plain blob of 500012 bytes has CRC XXXXXXXX, its header says XXXXXXXX
 END

@@ -217,9 +217,11 @@ static void says_why_none_is_named(void **state)
 	restorefix_spoil(s->f, &chunk.digest, SPOIL_MISSING);
 	verify(s);
 	assert_int_equal(s->result.hurt_n, 1);
-	assert_int_equal(s->result.hurt[0].files_n, 1);
+	assert_int_equal(s->result.hurt[0].files_n, 2);
+	assert_string_equal(s->result.hurt[0].files[0].archive, "root.tree");
+	assert_string_equal(s->result.hurt[0].files[0].path, "");
 	assert_string_equal(
-	    s->result.hurt[0].files[0].archive, "root.tree.catalog");
+	    s->result.hurt[0].files[1].archive, "root.tree.catalog");
 	assert_non_null(strstr(s->result.hurt[0].reasons,
 	    "the files of 'root.tree' that are hurt can not be named: "));
 	assert_int_equal(
