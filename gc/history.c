@@ -96,6 +96,8 @@ static int open_file(struct history *h, bool *ret_found, struct err *e)
 		else if (h->fd >= 0)
 			rc = file_set_owner(
 			    h->fd, &h->ds->owner, FILE_MODE, h->shown, e);
+		if (rc == 0 && h->fd >= 0)
+			rc = file_sync(h->dirfd, h->shown, e);
 		if (rc < 0)
 			return rc;
 	}

@@ -176,18 +176,24 @@ static int open_journal(
 {
 	struct err e = ERR_INIT;
 	int how = (flags & SQLITE_OPEN_READWRITE) != 0 ? O_RDWR : O_RDONLY;
+	bool made = false;
 	int fd = -1;
 
-	if ((flags & SQLITE_OPEN_CREATE) != 0)
-		how |= O_CREAT;
-	fd = sysio_openat(v->o.dirfd, name,
-	    how | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, FILE_MODE);
+	how |= O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	fd = sysio_openat(v->o.dirfd, name, how, 0);
+	if (fd < 0 && errno == ENOENT && (flags & SQLITE_OPEN_CREATE) != 0) {
+		fd = sysio_openat(
+		    v->o.dirfd, name, how | O_CREAT | O_EXCL, FILE_MODE);
+		made = true;
+	}
 	if (fd < 0) {
 		(void)err_sys(&e, "open the journal of '%s'", v->o.shown);
 		return failed(v, &e, SQLITE_CANTOPEN);
 	}
-	if ((flags & SQLITE_OPEN_CREATE) != 0 &&
-	    file_set_owner(fd, &v->o.owner, FILE_MODE, v->o.shown, &e) < 0) {
+	/* A journal whose name a power cut takes can roll nothing back. */
+	if (made &&
+	    (file_set_owner(fd, &v->o.owner, FILE_MODE, v->o.shown, &e) < 0 ||
+		file_sync(v->o.dirfd, v->o.shown, &e) < 0)) {
 		file_close(&fd);
 		return failed(v, &e, SQLITE_CANTOPEN);
 	}

@@ -616,6 +616,34 @@ static void no_stop_while_it_is_locked(void **state)
 	assert_false(stop_key_blocked());
 }
 
+static void count_dir_sync(void *ctx, struct fault_event *ev)
+{
+	struct stat st;
+
+	if (ev->call == FAULT_FSYNC && fstat(ev->fd, &st) == 0 &&
+	    S_ISDIR(st.st_mode))
+		*(unsigned *)ctx += 1;
+}
+
+/* The names of the two files last; once they are there they stay. */
+static void new_names_are_synced(void **state)
+{
+	struct gcfix *f = *state;
+	unsigned n = 0;
+
+	fault_install();
+	fault_set_hooks(
+	    &(struct fault_hooks){ .after = count_dir_sync, .ctx = &n });
+	for (int i = 0; i < 2; i++) {
+		struct history_record r;
+
+		history_record_begin(&r, f->ds, &f->task, HISTORY_FORGET);
+		history_record_end(&r, HISTORY_DONE, 0, NULL, NULL, 0);
+		assert_int_equal(n, 2);
+	}
+	fault_uninstall();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -634,6 +662,7 @@ int main(void)
 		GCFIX_TEST(the_log_is_written_on_the_way),
 		GCFIX_TEST(all_that_is_old_is_dropped),
 		GCFIX_TEST(no_stop_while_it_is_locked),
+		GCFIX_TEST(new_names_are_synced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
