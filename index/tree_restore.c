@@ -329,9 +329,30 @@ static int finish_dirs(struct restore *r, struct err *e)
 			rc = restore_dirs_read(r->dirs, number, &d, e);
 		if (rc == 0 && d.set)
 			rc = finish_dir(r, &d, e);
+		if (rc == 0)
+			r->unfinished = number;
 		number = d.previous;
 	}
 	return rc;
+}
+
+/* It came to no end: directories have the flags again that they had. */
+static void refreeze_dirs(struct restore *r)
+{
+	struct err ignored = ERR_INIT; /* why it ended is what is told */
+	struct restore_pair next;
+	bool more = false;
+
+	if (r->thawed == NULL || restore_sort_rewind(r->thawed, &ignored) < 0)
+		return;
+	while (restore_sort_next(r->thawed, &next, &more, &ignored) == 0 &&
+	    more && next.key < r->unfinished) {
+		struct restore_dirfd fd = { .open = false };
+
+		if (restore_dirs_open(r->dirs, next.key, &fd, &ignored) == 0)
+			restore_meta_freeze(fd.fd, (unsigned)next.at);
+		restore_dirs_put(r->dirs, &fd);
+	}
 }
 
 /* -- The run. -- */
@@ -374,11 +395,14 @@ static int begin(struct restore *r, int targetfd, struct err *e)
 		rc = restore_sort_new(RESTORE_SORT_RUN, &r->links, e);
 	if (rc == 0)
 		rc = restore_sort_new(RESTORE_SORT_RUN, &r->late, e);
+	if (rc == 0)
+		rc = restore_sort_new(RESTORE_SORT_RUN, &r->thawed, e);
 	return rc;
 }
 
 static void end(struct restore *r)
 {
+	restore_sort_free(r->thawed);
 	restore_sort_free(r->late);
 	restore_sort_free(r->links);
 	restore_sort_free(r->scattered);
@@ -478,9 +502,13 @@ int tree_restore(struct catalog *c, struct archive *content, int targetfd,
 	r->shown = shown;
 	r->opts = opts;
 	r->task = task;
+	r->unfinished = RESTORE_DIR_NONE;
 	rc = run(r, targetfd, e);
-	if (rc == 0)
+	if (rc == 0) {
 		*ret = r->result;
+	} else {
+		refreeze_dirs(r);
+	}
 	end(r);
 	free(r);
 	return rc;

@@ -91,7 +91,9 @@ struct restore {
 	struct restore_sort *scattered; /* contents in several pieces */
 	struct restore_sort *links;     /* by group */
 	struct restore_sort *late;      /* have flags to be set in the end */
-	unsigned links_round;           /* of restore_links_make */
+	struct restore_sort *thawed;    /* directories, and their flags */
+	uint64_t unfinished;  /* directories from this one on have theirs */
+	unsigned links_round; /* of restore_links_make */
 	bool links_again;
 
 	struct restore_pass *pass; /* of contents, while there is one */

@@ -184,14 +184,18 @@ static int add_dir(
 	if (!existed && d.inherited != 0)
 		disown(r, d.number, d.inherited);
 	if (existed) {
+		struct restore_pair thawed = { .key = d.number };
 		unsigned was = 0;
 
 		rc = restore_dirs_open(r->dirs, d.number, &fd, e);
 		if (rc == 0)
 			l.inherits = restore_meta_inherits(fd.fd);
 		/* It gets those of the catalog in the end. */
-		if (rc == 0 && d.set && (d.meta.has & CATALOG_HAS_FLAGS) != 0)
-			(void)restore_meta_thaw(fd.fd, &was);
+		if (rc == 0 && d.set && (d.meta.has & CATALOG_HAS_FLAGS) != 0 &&
+		    restore_meta_thaw(fd.fd, &was)) {
+			thawed.at = was;
+			rc = restore_sort_add(r->thawed, thawed, e);
+		}
 		restore_dirs_put(r->dirs, &fd);
 	}
 	return rc < 0 ? rc : push(w, &l, e);

@@ -454,6 +454,20 @@ static void replaces_what_is_frozen(void **state)
 	assert_int_equal(f.flags[2], FS_APPEND_FL);
 	assert_true(rowfix_stat(t, "d/a").st_ino != before.st_ino);
 
+	/* One that comes to no end leaves the directory's. */
+	set_flags(t, "d", FS_IMMUTABLE_FL);
+	fault_install();
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_CREATE),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = ENOSPC });
+	f = restore_frozen(t, &always, "d/a");
+	fault_uninstall();
+	free(f.text);
+	assert_err(f.rc, &t->f->e, ERR_SYS, "No space");
+	assert_int_equal(f.flags[0], FS_IMMUTABLE_FL);
+
 	/* Who replaces nothing takes no flag away. */
 	set_flags(t, "d/a", FS_IMMUTABLE_FL);
 	set_flags(t, "d/b", 0);
