@@ -299,5 +299,7 @@ int cmd_diff(struct app *app, const struct invocation *inv, struct err *e)
 	buf_release(&c.line);
 	opened_release(&c.a);
 	opened_release(&c.b);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return c.a.incomplete || c.b.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
 }

@@ -125,6 +125,11 @@ fifo
 hole
 ! cairn: warning: 'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed
 END
+cut="'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed"
+check 3 cairn diff host/ends/latest host/ends/latest root.tar <<END
+! cairn: warning: $cut
+! cairn: warning: $cut
+END
 check 3 cairn find host/ends/latest hole <<'END'
 root.tar:d/hole
 ! cairn: warning: 'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed
