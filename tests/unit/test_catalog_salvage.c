@@ -317,7 +317,7 @@ static void sees_directories_that_share_an_id(void **state)
 /* -- Pages that lead to one another. -- */
 
 #define CELLS 300U
-#define LAYERS 3U
+#define LAYERS 3U /* hours, if each row is read */
 
 static void put(char *p, uint64_t v, size_t n)
 {
@@ -373,19 +373,19 @@ static uint32_t root_page(struct salvage *t)
 }
 
 /* In the place of what was behind all others: CELLS ^ LAYERS leaves. */
-static void add_layers(struct salvage *t, uint32_t root)
+static void add_layers(struct salvage *t, uint32_t root, size_t layers)
 {
 	size_t pages = t->base.n / PAGE;
-	char *p = realloc(t->base.p, t->base.n + (LAYERS + 1) * PAGE);
+	char *p = realloc(t->base.p, t->base.n + (layers + 1) * PAGE);
 
 	assert_non_null(p);
 	t->base.p = p;
-	t->base.n += (LAYERS + 1) * PAGE;
-	for (size_t i = 0; i <= LAYERS; i++)
+	t->base.n += (layers + 1) * PAGE;
+	for (size_t i = 0; i <= layers; i++)
 		fill_page(p + (pages + i) * PAGE,
-		    i < LAYERS ? (uint32_t)(pages + i + 2) : 0);
+		    i < layers ? (uint32_t)(pages + i + 2) : 0);
 	put(p + (root - 1) * PAGE + 8, pages + 1, 4);
-	put(p + 28, pages + LAYERS + 1, 4);
+	put(p + 28, pages + layers + 1, 4);
 }
 
 /* So many rows would take hours. */
@@ -404,7 +404,7 @@ static void ends_in_pages_without_end(void **state)
 	make(t, "");
 	page = root_page(t);
 	assert_int_equal(t->base.p[(page - 1) * PAGE], 2);
-	add_layers(t, page);
+	add_layers(t, page, LAYERS);
 	open_it(t);
 	assert_ok(catalog_count(t->x->c, &t->x->f->task, &n, e), e);
 	assert_false(n.whole);
@@ -431,6 +431,39 @@ static void ends_in_pages_without_end(void **state)
 	assert_true(t->gaps.places > 0);
 	assert_true(
 	    catalog_lookup(t->x->c, 22, none, &root, &(bool){ 0 }, e) < 0);
+}
+
+/* A page that is lost, and the child of more than there are pages. */
+static void bounds_gaps(void **state)
+{
+	const struct catalog_bytes none = { .p = NULL, .n = 0 };
+	enum catalog_salvaged what = SALVAGED_GAP;
+	struct catalog_salvage *s = NULL;
+	struct salvage *t = *state;
+	struct err *e = &t->x->f->e;
+	size_t gaps = 0;
+	int rc = 0;
+
+	make(t, "");
+	add_layers(t, root_page(t), 1);
+	t->base.from = t->base.n / PAGE - 1;
+	t->base.to = t->base.from + 1;
+	open_it(t);
+	assert_ok(catalog_salvage_take(t->x->c, &s, e), e);
+	assert_ok(catalog_salvage_seek(s, 22, none, false, e), e);
+	while (what != SALVAGED_END) {
+		struct catalog_entry x;
+		struct err why;
+
+		what = SALVAGED_END;
+		rc = catalog_salvage_next(s, &x, &what, &why, e);
+		gaps += rc == 0 && what == SALVAGED_GAP;
+		if (rc < 0 && what == SALVAGED_ROW)
+			rc = err_forget(e);
+	}
+	catalog_salvage_give(t->x->c, s);
+	assert_int_equal(rc, ERR_CORRUPT);
+	assert_in_range(gaps, 2, t->base.n / PAGE + 1);
 }
 
 /* A page that is its own child is one place, however often it is met. */
@@ -541,6 +574,7 @@ int main(void)
 		TEST(passes_over_bad_rows),
 		TEST(sees_directories_that_share_an_id),
 		TEST(ends_in_pages_without_end),
+		TEST(bounds_gaps),
 		TEST(counts_a_bad_page_once),
 		TEST(merges_what_is_left),
 		TEST(fails_unless_asked),
