@@ -119,16 +119,25 @@ static void each_call_fails_on_an_old_one(void **state)
 	every_call_fails(*state, false, ENOSPC);
 }
 
+static void note_struck(void *ctx, struct fault_event *ev)
+{
+	if (ev->result < 0 && ev->error == ENOSPC)
+		*(enum fault_call *)ctx = ev->call;
+}
+
 /* From some call on the disk is gone, or full. */
 static void all_calls_fail(void **state)
 {
 	struct gcfix *f = *state;
 
 	for (uint64_t n = 1;; n++) {
+		enum fault_call struck = FAULT_CALLS;
 		struct history_record r;
 		uint64_t hits = 0;
 
 		gcfix_fast(NULL);
+		fault_set_hooks(&(struct fault_hooks){
+		    .after = note_struck, .ctx = &struck });
 		fault_add(&(struct fault_rule){ .calls = FAULT_CHANGES,
 		    .what = FAULT_FAIL,
 		    .at = n,
@@ -140,8 +149,10 @@ static void all_calls_fail(void **state)
 		check_after(f, &r);
 		if (hits == 0)
 			break;
-		/* The very last, behind the last commit, hurts nobody. */
-		assert_true(r.warnings > 0 || hits == 1);
+		/* The very last is SQLite's sync of the empty journal when it
+		 * is closed, behind the last commit: it hurts nobody. */
+		assert_true(
+		    r.warnings > 0 || (hits == 1 && struck == FAULT_FSYNC));
 	}
 }
 
