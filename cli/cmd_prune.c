@@ -51,7 +51,7 @@ int cmd_garbage_print(const struct wouldfree *w, struct err *e)
 	return output_text(e,
 	    "%s %" PRIu64 " chunk%s, %s, would become garbage; %s of index "
 	    "files and the like would go at once\n",
-	    wouldfree_word(w), w->chunks, w->chunks == 1 ? "" : "s",
+	    wouldfree_word(w), w->chunks, text_plural(w->chunks, "", "s"),
 	    text_size(bytes, w->bytes), text_size(own, w->own_bytes));
 }
 
@@ -391,10 +391,10 @@ static int print_text(struct pruning *p, struct err *e)
 	int rc = table_print(p->table, e);
 
 	if (rc == 0)
-		rc =
-		    output_text(e, "%s %" PRIu64 " of %" PRIu64 " snapshot%s\n",
-			p->opts.dry_run ? "would remove" : "removed",
-			p->removed, p->snapshots, p->snapshots == 1 ? "" : "s");
+		rc = output_text(e,
+		    "%s %" PRIu64 " of %" PRIu64 " snapshot%s\n",
+		    p->opts.dry_run ? "would remove" : "removed", p->removed,
+		    p->snapshots, text_plural(p->snapshots, "", "s"));
 	if (rc < 0 || !p->figures || p->removed == 0)
 		return rc;
 	rc = cmd_garbage_count(
@@ -484,7 +484,7 @@ static void tell_hurt(struct pruning *p)
 	task_message(&p->app->task, TASK_WARNING,
 	    "%" PRIu64 " damaged snapshot%s: kept, and counted for no rule; "
 	    "'cairn verify' looks again, 'cairn forget' removes",
-	    p->hurt, p->hurt == 1 ? "" : "s");
+	    p->hurt, text_plural(p->hurt, "", "s"));
 	p->damaged = true;
 }
 

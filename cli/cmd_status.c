@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/gc_report.h"
+#include "cli/hint.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
@@ -222,10 +223,11 @@ static int print_space(const struct status *s, struct err *e)
 
 static int print_counts(const struct status *s, struct err *e)
 {
+	char command[HINT_SIZE];
 	char text[TEXT_TIME_SIZE];
 	int rc =
 	    output_text(e, "snapshots:   %" PRIu64 " in %" PRIu64 " group%s",
-		s->finished, s->groups, s->groups == 1 ? "" : "s");
+		s->finished, s->groups, text_plural(s->groups, "", "s"));
 
 	if (rc == 0 && s->namespaces > 1)
 		rc =
@@ -239,9 +241,11 @@ static int print_counts(const struct status *s, struct err *e)
 		rc = output_text(e, "\n");
 	if (rc == 0 && s->damaged > 0)
 		rc = output_text(e,
-		    "damage:      %zu chunks are missing or bad; 'cairn "
-		    "verify' names what they hurt\n",
-		    s->damaged);
+		    "damage:      %zu chunk%s missing or bad; '%s' names "
+		    "what %s\n",
+		    s->damaged, text_plural(s->damaged, " is", "s are"),
+		    hint_command(s->app, HINT_NAMESPACE, "verify", command),
+		    text_plural(s->damaged, "it hurts", "they hurt"));
 	return rc;
 }
 

@@ -229,7 +229,7 @@ static int print_files(
 	buf_release(&name);
 	if (rc == 0 && more > 0)
 		rc = output_text(e, "  and %" PRIu64 " more file%s%s\n", more,
-		    more == 1 ? "" : "s",
+		    text_plural(more, "", "s"),
 		    h->files_more < more ? "; --verbose lists more" : "");
 	return rc;
 }
@@ -252,12 +252,12 @@ static int print_hurt(
 	if (rc == 0 && shown < r->hurt_n) {
 		rc = output_text(e,
 		    "hurt: %zu more snapshot%s; --verbose names them\n",
-		    r->hurt_n - shown, r->hurt_n - shown == 1 ? "" : "s");
+		    r->hurt_n - shown, text_plural(r->hurt_n - shown, "", "s"));
 	}
 	if (rc == 0 && s->obstacles > 0) {
 		rc = output_text(e,
 		    "hurt: %zu place%s where nothing could be listed\n",
-		    s->obstacles, s->obstacles == 1 ? "" : "s");
+		    s->obstacles, text_plural(s->obstacles, "", "s"));
 	}
 	if (rc == 0 && r->missing_chunks + r->bad_chunks > 0) {
 		rc = output_text(e,
@@ -275,8 +275,8 @@ static int print_text(
 	char size[TEXT_SIZE_SIZE];
 	int rc = output_text(e,
 	    "verified %" PRIu64 " snapshot%s: %" PRIu64 " chunk%s, %s read\n",
-	    r->snapshots, r->snapshots == 1 ? "" : "s", r->chunks,
-	    r->chunks == 1 ? "" : "s", text_size(size, r->bytes));
+	    r->snapshots, text_plural(r->snapshots, "", "s"), r->chunks,
+	    text_plural(r->chunks, "", "s"), text_size(size, r->bytes));
 
 	if (rc == 0 && r->unfinished > 0) {
 		rc = output_text(

@@ -54,7 +54,8 @@ void gaps_end(struct gaps *g)
 	if (g->ranges > TOLD_MAX)
 		task_message(g->task, TASK_WARNING,
 		    "and %" PRIu64 " more damaged range%s",
-		    g->ranges - TOLD_MAX, g->ranges - TOLD_MAX == 1 ? "" : "s");
+		    g->ranges - TOLD_MAX,
+		    text_plural(g->ranges - TOLD_MAX, "", "s"));
 }
 
 void gaps_json(const struct gaps *g, struct js *doc, struct err *e)
@@ -80,7 +81,8 @@ int gaps_print(const struct gaps *g, struct err *e)
 	if (g->ranges == 0)
 		return 0;
 	return output_text(e, "  damaged: %s in %" PRIu64 " range%s, %s\n",
-	    text_size(size, g->bytes), g->ranges, g->ranges == 1 ? "" : "s",
+	    text_size(size, g->bytes), g->ranges,
+	    text_plural(g->ranges, "", "s"),
 	    g->in_place ? "not restored: the target keeps what it had there"
 			: "zeros in the target");
 }

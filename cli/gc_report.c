@@ -79,7 +79,7 @@ static int print_line(const char *label, uint64_t n, const char *what,
 	char size[TEXT_SIZE_SIZE];
 
 	return output_text(e, "%-14s %" PRIu64 " %s%s, %s\n", label, n, what,
-	    n == 1 ? "" : "s", text_size(size, bytes));
+	    text_plural(n, "", "s"), text_size(size, bytes));
 }
 
 /* Why a forget has freed nothing. */
@@ -97,7 +97,8 @@ static int print_no_garbage(const struct gc_result *r, struct err *e)
 	    "               nothing is garbage: %" PRIu64
 	    " snapshot%s removed since the last run, but all their chunks "
 	    "are shared with others\n",
-	    r->forgotten_snapshots, r->forgotten_snapshots == 1 ? "" : "s");
+	    r->forgotten_snapshots,
+	    text_plural(r->forgotten_snapshots, "", "s"));
 }
 
 /* What stays although nothing may reference it, until when, and why. */
@@ -124,8 +125,10 @@ static int print_pending(const struct gc_result *r, struct err *e)
 	return rc;
 }
 
-static int print_troubles(const struct gc_result *r, struct err *e)
+static int print_troubles(
+    const struct app *app, const struct gc_result *r, struct err *e)
 {
+	char command[HINT_SIZE];
 	int rc = 0;
 
 	if (r->missing_chunks > 0)
@@ -133,8 +136,8 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 		    "%-14s %" PRIu64 " referenced chunk%s, which hurts %" PRIu64
 		    " snapshot%s; see the warnings\n",
 		    "missing:", r->missing_chunks,
-		    r->missing_chunks == 1 ? "" : "s", r->hurt_snapshots,
-		    r->hurt_snapshots == 1 ? "" : "s");
+		    text_plural(r->missing_chunks, "", "s"), r->hurt_snapshots,
+		    text_plural(r->hurt_snapshots, "", "s"));
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " %s, %" PRIu64
@@ -149,9 +152,13 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 	if (rc == 0 && r->left_overs > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu32
-		    " broken index files of dead backups; 'cairn forget' "
-		    "removes their snapshots\n",
-		    "left over:", r->left_overs);
+		    " broken index file%s of dead backups; '%s' "
+		    "removes %s\n",
+		    "left over:", r->left_overs,
+		    text_plural(r->left_overs, "", "s"),
+		    hint_command(app, HINT_STORE, "forget SNAPSHOT", command),
+		    text_plural(
+			r->left_overs, "its snapshot", "their snapshots"));
 	if (rc == 0 && r->unswept_prefixes > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu32
@@ -161,7 +168,8 @@ static int print_troubles(const struct gc_result *r, struct err *e)
 	return rc;
 }
 
-static int print_result(const struct gc_result *r, struct err *e)
+static int print_result(
+    const struct app *app, const struct gc_result *r, struct err *e)
 {
 	char a[TEXT_SIZE_SIZE];
 	char b[TEXT_SIZE_SIZE];
@@ -180,7 +188,7 @@ static int print_result(const struct gc_result *r, struct err *e)
 		rc = output_text(
 		    e, "%-14s %.2f\n", "deduplication:", deduplication(r));
 	if (rc == 0)
-		rc = print_troubles(r, e);
+		rc = print_troubles(app, r, e);
 	if (rc == 0 && !r->dry_run && r->free_after > 0)
 		rc = output_text(e, "%-14s %s before, %s after\n",
 		    "free space:", text_size(a, r->free_before),
@@ -213,7 +221,7 @@ int gc_report_run(struct app *app, const struct gc_result *r, struct err *e)
 		gc_report_json(doc, r, e);
 		return output_json(doc, e);
 	}
-	rc = print_result(r, e);
+	rc = print_result(app, r, e);
 	if (rc == 0)
 		rc = print_advice(app, r, e);
 	return rc;
@@ -224,8 +232,10 @@ void gc_report_stopped(struct app *app, const struct gc_result *r)
 	char size[TEXT_SIZE_SIZE];
 
 	task_message(&app->task, TASK_NOTE,
-	    "stopped; %" PRIu64 " chunks, %s, were removed until then",
-	    r->removed_chunks, text_size(size, r->removed_bytes));
+	    "stopped; %" PRIu64 " chunk%s, %s, %s removed until then",
+	    r->removed_chunks, text_plural(r->removed_chunks, "", "s"),
+	    text_size(size, r->removed_bytes),
+	    text_plural(r->removed_chunks, "was", "were"));
 }
 
 static void status_json(struct js *doc, const struct gc_last *last,
@@ -316,6 +326,6 @@ int gc_report_status(struct app *app, const struct gc_last *last,
 		    text_time(text, r->ended),
 		    last->by_cairn ? "" : " (not by cairn)");
 	if (rc == 0)
-		rc = print_result(r, e);
+		rc = print_result(app, r, e);
 	return rc;
 }

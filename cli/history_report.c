@@ -27,7 +27,7 @@ static const char *removed_text(
     const struct history_run *r, char out[REMOVED_SIZE])
 {
 	char size[TEXT_SIZE_SIZE];
-	const char *s = r->removed == 1 ? "" : "s";
+	const char *s = text_plural(r->removed, "", "s");
 
 	if (removes_nothing(r))
 		(void)snprintf(out, REMOVED_SIZE, "-");
@@ -340,8 +340,8 @@ static void tell_rest(struct app *app, const struct history_run *r, bool any)
 		    r->id);
 	if (r->unlogged > 0)
 		task_message(&app->task, TASK_WARNING,
-		    "%" PRIu64 " more were removed and could not be listed",
-		    r->unlogged);
+		    "%" PRIu64 " more %s removed and could not be listed",
+		    r->unlogged, text_plural(r->unlogged, "was", "were"));
 	if (r->kind == HISTORY_GC && r->result == HISTORY_KILLED)
 		task_message(&app->task, TASK_WARNING,
 		    "run %" PRId64

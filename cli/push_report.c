@@ -101,7 +101,7 @@ static int print_count(
 {
 	if (n == 0 && !always)
 		return 0;
-	return output_text(e, ", %" PRIu64 " %s", n, n == 1 ? one : many);
+	return output_text(e, ", %" PRIu64 " %s", n, text_plural(n, one, many));
 }
 
 static int print_tree(const struct tree_push_result *t, struct err *e)
@@ -118,7 +118,7 @@ static int print_tree(const struct tree_push_result *t, struct err *e)
 	if (rc == 0 && t->written.same_files > 0)
 		rc = output_text(e, "\n    %" PRIu64 " file%s, %s, like others",
 		    t->written.same_files,
-		    t->written.same_files == 1 ? "" : "s",
+		    text_plural(t->written.same_files, "", "s"),
 		    text_size(size, t->written.same_bytes));
 	return rc;
 }
@@ -150,7 +150,7 @@ static int print_stream(const struct ingest_result *r, struct err *e)
 
 	if (rc == 0 && r->chunks > 0)
 		rc = output_text(e, " in %" PRIu64 " chunk%s", r->chunks,
-		    r->chunks == 1 ? "" : "s");
+		    text_plural(r->chunks, "", "s"));
 	if (rc == 0 && r->hole_bytes > 0)
 		rc = output_text(
 		    e, ", %s of it holes", text_size(size, r->hole_bytes));
@@ -202,7 +202,7 @@ int push_report_text(const struct push_report *r, struct err *e)
 		rc = output_text(e,
 		    "  %s: %" PRIu64 " of %" PRIu64 " chunk%s, %s%s%s\n",
 		    r->dry_run ? "would be new" : "new", r->stats.new_chunks,
-		    chunks, chunks == 1 ? "" : "s",
+		    chunks, text_plural(chunks, "", "s"),
 		    text_size(a, r->stats.new_bytes),
 		    r->dry_run ? "" : ", stored as ",
 		    r->dry_run ? "" : text_size(b, r->stats.stored_bytes));

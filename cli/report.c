@@ -147,6 +147,14 @@ static const char *amount_text(
 	return out;
 }
 
+/* It goes with the number before it: "1 of 5 chunks", "1 chunk". */
+static const char *count_word(const struct task_count *c)
+{
+	if (c->one == NULL)
+		return c->text;
+	return text_plural(c->of > 0 ? c->of : c->done, c->one, c->text);
+}
+
 static int append_counts(
     struct buf *line, const struct task_progress *p, struct err *e)
 {
@@ -163,7 +171,7 @@ static int append_counts(
 			rc = buf_append_fmt(
 			    line, e, " of %s", amount_text(of, c->of, c->unit));
 		if (rc == 0)
-			rc = buf_append_fmt(line, e, " %s", c->text);
+			rc = buf_append_fmt(line, e, " %s", count_word(c));
 	}
 	if (rc == 0 && p->counts_n > 0)
 		rc = buf_append_str(line, ")", e);

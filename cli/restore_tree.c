@@ -225,7 +225,7 @@ static int print_text(
 {
 	char size[TEXT_SIZE_SIZE];
 	int rc = output_text(e, "'%s': %" PRIu64 " %s restored, %s\n", t->shown,
-	    r->entries, r->entries == 1 ? "entry" : "entries",
+	    r->entries, text_plural(r->entries, "entry", "entries"),
 	    text_size(size, r->bytes));
 
 	if (rc == 0)

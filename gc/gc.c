@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "datastore/base/text.h"
 #include "gc/gc_internal.h"
 #include "gc/roots.h"
 
@@ -38,9 +39,10 @@ int gc_check_vanished(struct gc_run *run,
 	if (rc < 0 || n == 0)
 		return rc;
 	findings_warn(&run->findings,
-	    "%" PRIu64 " index files that the last run read are gone and "
-	    "nobody recorded their removal, the first one is '%s'",
-	    n, first);
+	    "%" PRIu64 " index file%s that the last run read %s gone and "
+	    "nobody recorded the removal, the first one is '%s'; 'cairn "
+	    "verify' tells which snapshots lack a file",
+	    n, text_plural(n, "", "s"), text_plural(n, "is", "are"), first);
 	rc = count(run, &chunks, &would_go, e);
 	if (rc < 0)
 		return rc;
@@ -89,8 +91,8 @@ static int check_emptied(struct gc_run *run, uint64_t there, struct err *e)
 	    "reference %s in its '.chunks': was it emptied, or is another "
 	    "file system mounted there? Nothing is removed; if it is meant "
 	    "so, say --accept-missing",
-	    run->r.missing_chunks, run->r.missing_chunks == 1 ? "" : "s",
-	    run->ds->path, run->r.missing_chunks == 1 ? "is" : "are");
+	    run->r.missing_chunks, text_plural(run->r.missing_chunks, "", "s"),
+	    run->ds->path, text_plural(run->r.missing_chunks, "is", "are"));
 }
 
 /* Everything was touched: what is missing, what is safe, then sweep. */

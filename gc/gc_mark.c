@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datastore/base/text.h"
 #include "gc/gc_internal.h"
 
 /* Touches that may fail before no more are tried: the reason is clear. */
@@ -32,10 +33,12 @@ static void show(struct gc_run *run, const struct mark_counts *c,
 	const struct task_count counts[] = {
 		{ .key = "index-files-read",
 		    .text = "index files read",
+		    .one = "index file read",
 		    .done = c->files_read,
 		    .of = c->files_total },
 		{ .key = "references",
 		    .text = "references",
+		    .one = "reference",
 		    .done = resolved,
 		    .of = c->references_total },
 		{ .key = "waiting",
@@ -196,7 +199,7 @@ static void say_pace(struct gc_run *run)
 	task_message(run->task, TASK_NOTE,
 	    "touch: %.1f us a call, %u thread%s%s",
 	    (double)pace.call_ns / NS_PER_US, pace.threads,
-	    pace.threads == 1 ? "" : "s",
+	    text_plural(pace.threads, "", "s"),
 	    pace.by_inode ? ", in order of inodes" : "");
 }
 
@@ -254,10 +257,12 @@ int gc_check_findings(struct gc_run *run, struct err *e)
 	if (run->findings.fatal == 0)
 		return 0;
 	return err_set(e, ERR_REFUSED,
-	    "%" PRIu64 " of the things that garbage collection has to read in "
-	    "'%s' can not be read or touched (see the warnings); nothing%s is "
+	    "garbage collection could not read or touch all that it has to in "
+	    "'%s': %" PRIu64 " problem%s, see the warning%s; nothing%s is "
 	    "removed; 'forget' removes a broken snapshot, 'gc --ignore' sets "
 	    "it aside",
-	    run->findings.fatal, run->ds->path,
+	    run->ds->path, run->findings.fatal,
+	    text_plural(run->findings.fatal, "", "s"),
+	    text_plural(run->findings.fatal, "", "s"),
 	    run->r.removed_chunks > 0 && !run->opts->dry_run ? " more" : "");
 }

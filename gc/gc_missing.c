@@ -84,11 +84,12 @@ static void tell_hurt(struct report *r)
 		task_message(r->run->task, TASK_WARNING,
 		    "'%s' is hurt: it lacks %" PRIu64 " chunk%s",
 		    text_name(shown, sizeof(shown), h->path), h->lacks,
-		    h->lacks == 1 ? "" : "s");
+		    text_plural(h->lacks, "", "s"));
 	}
 	if (all > r->hurt_n)
 		task_message(r->run->task, TASK_WARNING,
-		    "and %" PRIu64 " more snapshots are hurt", all - r->hurt_n);
+		    "and %" PRIu64 " more snapshot%s hurt", all - r->hurt_n,
+		    text_plural(all - r->hurt_n, " is", "s are"));
 }
 
 int gc_missing_report(struct gc_run *run, struct err *e)
@@ -111,8 +112,9 @@ int gc_missing_report(struct gc_run *run, struct err *e)
 	rc = mark_find_references(run->ds, &run->mark, &search, run->task, e);
 	if (rc == 0 && r->references > REPORTS_MAX) {
 		task_message(run->task, TASK_WARNING,
-		    "and %" PRIu64 " more references to missing chunks",
-		    r->references - REPORTS_MAX);
+		    "and %" PRIu64 " more reference%s to missing chunks",
+		    r->references - REPORTS_MAX,
+		    text_plural(r->references - REPORTS_MAX, "", "s"));
 	}
 	if (rc == 0)
 		tell_hurt(r);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datastore/base/text.h"
 #include "datastore/blob.h"
 #include "datastore/store.h"
 
@@ -366,6 +367,7 @@ static void progress(struct sweeping *s, unsigned done)
 		    .of = STORE_PREFIXES },
 		{ .key = "disk-chunks",
 		    .text = "chunks kept",
+		    .one = "chunk kept",
 		    .done = r->disk_chunks },
 		{ .key = "removed-chunks",
 		    .text = "removed",
@@ -490,9 +492,12 @@ static int give_up(struct sweeping *s, struct err *e)
 		s->r->unswept_prefixes += (uint32_t)s->busy_n;
 		s->r->warnings++;
 		task_message(s->task, TASK_WARNING,
-		    "%zu directories of chunks were not swept, the first one "
-		    "'%s/.chunks/%04x': a backup held their locks for %d s",
-		    s->busy_n, s->ds->path, (unsigned)s->busy[0],
+		    "%zu %s not swept, the first one "
+		    "'%s/.chunks/%04x': a backup held the lock for %d s",
+		    s->busy_n,
+		    text_plural(s->busy_n, "directory of chunks was",
+			"directories of chunks were"),
+		    s->ds->path, (unsigned)s->busy[0],
 		    (int)(PUT_OFF_NS / CLOCK_NS_PER_S));
 	}
 	return rc;

@@ -190,6 +190,7 @@ static void say_progress(struct counting *c)
 	const struct task_count count = {
 		.key = "index-files-read",
 		.text = "index files read",
+		.one = "index file read",
 		.done = c->files_read,
 	};
 	const struct task_progress p = {

@@ -336,7 +336,7 @@ static int count_unreached(struct walk *k, struct err *e)
 	g->unreached += rows;
 	task_message(k->w->task, TASK_WARNING,
 	    "'%s': %" PRIu64 " %s in no directory that could be listed",
-	    k->c->shown, rows, rows == 1 ? "entry is" : "entries are");
+	    k->c->shown, rows, text_plural(rows, "entry is", "entries are"));
 	return 0;
 }
 

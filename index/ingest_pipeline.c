@@ -115,10 +115,11 @@ static void report(struct ingest_pipeline *p)
 {
 	struct session_stats now;
 	struct task_count counts[4 + INGEST_COUNTS_MAX] = {
-		{ "chunks", "chunks", p->chunks, 0, TASK_UNIT_COUNT },
-		{ "new-chunks", "new chunks", 0, 0, TASK_UNIT_COUNT },
-		{ "new-bytes", "new", 0, 0, TASK_UNIT_BYTES },
-		{ "stored-bytes", "stored", 0, 0, TASK_UNIT_BYTES },
+		{ "chunks", "chunks", p->chunks, 0, TASK_UNIT_COUNT, "chunk" },
+		{ "new-chunks", "new chunks", 0, 0, TASK_UNIT_COUNT,
+		    "new chunk" },
+		{ "new-bytes", "new", 0, 0, TASK_UNIT_BYTES, NULL },
+		{ "stored-bytes", "stored", 0, 0, TASK_UNIT_BYTES, NULL },
 	};
 	struct task_progress progress = {
 		.phase = p->phase,

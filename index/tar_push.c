@@ -453,10 +453,11 @@ static int store_catalog(
 		    &x->opts->ingest, x->task, ret, e);
 	if (rc == 0 && x->meta.acl_names > 0)
 		warn(x,
-		    ": %" PRIu64 " entries of access control lists name "
-		    "accounts without a number: they are not in its "
-		    "catalog",
-		    x->meta.acl_names);
+		    ": %" PRIu64 " %s of access control lists %s "
+		    "accounts without a number, not in its catalog",
+		    x->meta.acl_names,
+		    text_plural(x->meta.acl_names, "entry", "entries"),
+		    text_plural(x->meta.acl_names, "names", "name"));
 	return rc;
 }
 

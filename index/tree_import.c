@@ -334,9 +334,11 @@ static int finish(struct import *x, struct err *e)
 		rc = tree_writer_finish(x->writer, &x->result.written, e);
 	if (rc == 0 && x->meta.acl_names > 0)
 		warn(x,
-		    ": %" PRIu64 " entries of access control lists name "
-		    "accounts without a number: they are left out",
-		    x->meta.acl_names);
+		    ": %" PRIu64 " %s of access control lists %s "
+		    "accounts without a number, left out here",
+		    x->meta.acl_names,
+		    text_plural(x->meta.acl_names, "entry", "entries"),
+		    text_plural(x->meta.acl_names, "names", "name"));
 	return rc;
 }
 

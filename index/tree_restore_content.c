@@ -159,7 +159,8 @@ static void report(struct restore_pass *x)
 {
 	struct restore *r = x->r;
 	const struct task_count counts[] = {
-		{ "entries", "entries", r->result.entries, 0, TASK_UNIT_COUNT },
+		{ "entries", "entries", r->result.entries, 0, TASK_UNIT_COUNT,
+		    "entry" },
 	};
 	struct task_progress p = {
 		.phase = r->phase,

@@ -39,8 +39,8 @@ int tree_writer_new(struct session *s, const char *archive,
 	if (w->opts.memory == 0)
 		w->opts.memory = TREE_WRITER_MEMORY;
 	w->next_id = CATALOG_ROOT_ID;
-	w->counts[0] =
-	    (struct task_count){ "entries", "entries", 0, 0, TASK_UNIT_COUNT };
+	w->counts[0] = (struct task_count){ "entries", "entries", 0, 0,
+		TASK_UNIT_COUNT, "entry" };
 	rc = ingest_feed_new(s, filename, 0, &w->opts, task, &w->feed, e);
 	if (rc == 0)
 		rc = catalog_writer_new(s, archive, &w->catalog, e);

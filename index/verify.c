@@ -67,9 +67,10 @@ void verify_report(struct verify *v)
 {
 	struct task_count counts[] = {
 		{ "snapshots", "snapshots", v->snapshots_done, v->snapshots_n,
-		    TASK_UNIT_COUNT },
-		{ "chunks", "chunks", v->result.chunks, 0, TASK_UNIT_COUNT },
-		{ "bytes", "read", v->result.bytes, 0, TASK_UNIT_BYTES },
+		    TASK_UNIT_COUNT, "snapshot" },
+		{ "chunks", "chunks", v->result.chunks, 0, TASK_UNIT_COUNT,
+		    "chunk" },
+		{ "bytes", "read", v->result.bytes, 0, TASK_UNIT_BYTES, NULL },
 	};
 	struct task_progress p = {
 		.phase = "verify",
@@ -403,8 +404,9 @@ static int end_snapshot(
 
 	if (v->reasons_n > reasons_max(v)) {
 		(void)snprintf(text, sizeof(text),
-		    "and %" PRIu64 " more findings",
-		    v->reasons_n - reasons_max(v));
+		    "and %" PRIu64 " more finding%s",
+		    v->reasons_n - reasons_max(v),
+		    text_plural(v->reasons_n - reasons_max(v), "", "s"));
 		/* They are counted at the end. */
 		v->untold = v->chunks_untold > 0;
 		rc = add_reason(v, text, e);

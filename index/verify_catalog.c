@@ -137,11 +137,12 @@ static int look_into(struct looking *l, bool *ret_sound, struct err *e)
 	if (rc == 0 && gaps.places > 0)
 		rc = verify_reason(l->v, e,
 		    "'%s': %" PRIu64 " %s can not be read", l->catalog,
-		    gaps.places, gaps.places == 1 ? "place" : "places");
+		    gaps.places, text_plural(gaps.places, "place", "places"));
 	if (rc == 0 && gaps.unreached > 0)
 		rc = verify_reason(l->v, e,
 		    "'%s': %" PRIu64 " %s in no directory", l->catalog,
-		    gaps.unreached, gaps.unreached == 1 ? "entry" : "entries");
+		    gaps.unreached,
+		    text_plural(gaps.unreached, "entry", "entries"));
 	if (rc == 0 && gaps.shared > 0)
 		rc = verify_reason(l->v, e,
 		    "'%s': directories have the same id, which hides entries",

@@ -15,6 +15,7 @@
 #include "datastore/base/bytes.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/file.h"
+#include "datastore/base/text.h"
 #include "datastore/blob.h"
 #include "index/verify_internal.h"
 
@@ -394,11 +395,11 @@ void verify_tell_rest(struct verify *v)
 	if (v->chunks_untold > 0)
 		task_message(v->task, TASK_WARNING,
 		    "and %" PRIu64 " more chunk%s missing, bad or unreadable",
-		    v->chunks_untold, v->chunks_untold == 1 ? "" : "s");
+		    v->chunks_untold, text_plural(v->chunks_untold, "", "s"));
 	if (v->repeats_untold > 0)
 		task_message(v->task, TASK_WARNING,
 		    "and %" PRIu64 " more reference%s to the damaged chunks",
-		    v->repeats_untold, v->repeats_untold == 1 ? "" : "s");
+		    v->repeats_untold, text_plural(v->repeats_untold, "", "s"));
 }
 
 static void warn_flaky(struct verify *v, const struct verify_slot *s)

@@ -37,6 +37,7 @@ struct task_count {
 	uint64_t done;
 	uint64_t of;
 	enum task_unit unit;
+	const char *one; /* text for exactly one; NULL: the same */
 };
 
 /*

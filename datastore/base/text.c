@@ -220,6 +220,11 @@ static const struct {
 
 #define DURATION_UNITS (sizeof(duration_units) / sizeof(duration_units[0]))
 
+const char *text_plural(uint64_t n, const char *one, const char *many)
+{
+	return n == 1 ? one : many;
+}
+
 const char *text_duration(char out[TEXT_DURATION_SIZE], uint64_t seconds)
 {
 	size_t i = 1; /* people count days, not weeks */

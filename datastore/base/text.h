@@ -38,6 +38,9 @@ bool text_is_utf8(const void *p, size_t n);
 /* "0 B", "999 B", "1.5 GiB": four significant digits at most. Returns out. */
 const char *text_size(char out[TEXT_SIZE_SIZE], uint64_t bytes);
 
+/* The word for n of them: one of exactly 1, else many. */
+const char *text_plural(uint64_t n, const char *one, const char *many);
+
 /* "0s", "90s" as "1m30s", "1d2h", two units at most. Returns out. */
 const char *text_duration(char out[TEXT_DURATION_SIZE], uint64_t seconds);
 

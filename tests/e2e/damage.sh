@@ -358,7 +358,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 -- index of 4095 bytes
@@ -374,7 +374,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 -- index of 4096 bytes
@@ -390,7 +390,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 -- index of 4255 bytes
@@ -406,7 +406,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 -- index of 4257 bytes
@@ -422,7 +422,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 END
@@ -447,7 +447,7 @@ verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, want DIGEST
 gc: 1
     ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, want DIGEST
-    ! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+    ! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 -- no index
@@ -462,7 +462,7 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist
 gc: 0
-    ! cairn: warning: 1 index files that the last run read are gone and nobody recorded their removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'
+    ! cairn: warning: 1 index file that the last run read is gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'; 'cairn verify' tells which snapshots lack a file
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 END
@@ -624,7 +624,7 @@ fresh
 cut_to disk.img.fidx 10
 check 1 cairn gc <<'END'
 ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 10 bytes, want at least 4096
-! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 END
 also='s/(free space: +).*/\1FIGURES/' \
 	check 0 cairn gc --ignore $a <<'END'
@@ -637,7 +637,7 @@ deduplication: 1.00
 free space:    FIGURES
 to free the pending 293 KiB now: cairn gc --cutoff 0
 ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 10 bytes, want at least 4096
-! cairn: warning: 1 index files that the last run read are gone and nobody recorded their removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'
+! cairn: warning: 1 index file that the last run read is gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'; 'cairn verify' tells which snapshots lack a file
 END
 check 0 cairn forget $a <<'END'
 forgot host/a/2001-01-01T00:00:00Z
@@ -750,7 +750,7 @@ also='s/(file system: ).*/\1FIGURES/' check 4 cairn status <<'END'
 datastore:   DIR/store
 file system: FIGURES
 snapshots:   1 in 1 group, newest of 2001-01-01T00:00:00Z
-damage:      1 chunks are missing or bad; 'cairn verify' names what they hurt
+damage:      1 chunk is missing or bad; 'cairn verify' names what it hurts
 gc:          see the warning
 ! cairn: warning: 'DIR/store/.gc-status': no JSON: line 1 column 1: string or '}' expected near end of file; the next garbage collection writes it anew
 END

@@ -108,7 +108,7 @@ refuses() { # WHAT
 	run cairn -q gc --cutoff 1h
 	find -L store/.chunks -type f | sort | cmp before -
 	[ "$code" -eq 1 ] || fail "$1: exit code $code: $(cat "$err")"
-	printf '%s: %s\n' "$1" "$(grep -v 'has to read in' "$err")" >>said
+	printf '%s: %s\n' "$1" "$(grep -v 'all that it has to in' "$err")" >>said
 }
 : >said
 fresh
@@ -208,7 +208,7 @@ rm -r store/host
 mkdir -p store/host
 old store
 check 1 cairn gc <<'END'
-! cairn: warning: 3 index files that the last run read are gone and nobody recorded their removal, the first one is 'host/a/2001-01-01T00:00:00Z/a.img.fidx'
+! cairn: warning: 3 index files that the last run read are gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/a.img.fidx'; 'cairn verify' tells which snapshots lack a file
 ! cairn: 'host/a/2001-01-01T00:00:00Z/a.img.fidx' is gone from 'DIR/store' and nobody recorded its removal, and 20 of 20 chunks would go, now or when the safety margin is over: is something not mounted? If not, say --accept-missing
 END
 [ "$(garbage)" -gt 10 ] || fail "removed all the same"
@@ -222,7 +222,7 @@ truncate -s 10 store/host/b/2001-01-01T00:00:00Z/r.raw.didx
 old store
 check 1 cairn gc <<'END'
 ! cairn: warning: 'DIR/store/host/b/2001-01-01T00:00:00Z/r.raw.didx': 10 bytes, want at least 4096
-! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 END
 ok cairn gc --ignore host/b/2001-01-01T00:00:00Z
 ok cairn cat host/a/latest a.img
@@ -265,7 +265,7 @@ old store
 chmod 000 store/host/b
 check 1 as cairn gc <<'END'
 ! cairn: warning: open directory 'DIR/store/host/b': Permission denied
-! cairn: 1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+! cairn: garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 END
 chmod 755 store/host/b
 as cairn -q gc >/dev/null

@@ -121,7 +121,7 @@ mv got "$out"
 expect 0 <<'END'
 ended without a word before its first phase
 'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
-1 of the things that garbage collection has to read in 'DIR/store' can not be read or touched (see the warnings); nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
+garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 snapshot 'host/a/2001-01-04T00:00:00Z' is protected
 END
 # The next one writes down the one that was killed.

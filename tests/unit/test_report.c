@@ -145,14 +145,39 @@ static void never_rounds_up(void **state)
 	assert_wrote(f, "cairn: more 100%\n");
 }
 
+/* The word goes with the last number before it. */
+static void counts_one_as_one(void **state)
+{
+	struct fixture *f = *state;
+	const struct task_count counts[] = {
+		{ "a", "chunks", 1, 0, TASK_UNIT_COUNT, "chunk" },
+		{ "b", "new chunks", 0, 0, TASK_UNIT_COUNT, "new chunk" },
+		{ "c", "snapshots", 1, 5, TASK_UNIT_COUNT, "snapshot" },
+		{ "d", "files", 0, 1, TASK_UNIT_COUNT, "file" },
+		{ "e", "entries", 2, 0, TASK_UNIT_COUNT, "entry" },
+	};
+	struct task_progress p = { .phase = "push",
+		.done = 1,
+		.total = 1,
+		.counts = counts,
+		.counts_n = TEST_COUNT(counts) };
+
+	start(f, false, false, REPORT_AUTO, false);
+	task_progress(&f->task, &p);
+	assert_wrote(f,
+	    "cairn: push 100% (1 chunk, 0 new chunks, 1 of 5 snapshots, "
+	    "0 of 1 file, 2 entries)\n");
+}
+
 static void shows_counts_and_sizes(void **state)
 {
 	struct fixture *f = *state;
 	const struct task_count counts[] = {
-		{ "files", "index files read", 504, 1200, TASK_UNIT_COUNT },
-		{ "waiting", "waiting", 81, 0, TASK_UNIT_COUNT },
-		{ "bytes", "read", 3 << 20, 0, TASK_UNIT_BYTES },
-		{ "of", "of it", 1024, 2048, TASK_UNIT_BYTES },
+		{ "files", "index files read", 504, 1200, TASK_UNIT_COUNT,
+		    NULL },
+		{ "waiting", "waiting", 81, 0, TASK_UNIT_COUNT, NULL },
+		{ "bytes", "read", 3 << 20, 0, TASK_UNIT_BYTES, NULL },
+		{ "of", "of it", 1024, 2048, TASK_UNIT_BYTES, NULL },
 	};
 	struct task_progress p = { .phase = "gc: mark",
 		.done = 42,
@@ -304,7 +329,7 @@ static void writes_events(void **state)
 {
 	struct fixture *f = *state;
 	const struct task_count counts[] = { { "files-read", "files read", 5,
-	    12, TASK_UNIT_COUNT } };
+	    12, TASK_UNIT_COUNT, "file read" } };
 	struct task_progress p = { .phase = "gc: mark",
 		.done = 0,
 		.total = 200,
@@ -411,6 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		REPORT_TEST(writes_lines_to_a_log),
 		REPORT_TEST(never_rounds_up),
+		REPORT_TEST(counts_one_as_one),
 		REPORT_TEST(shows_counts_and_sizes),
 		REPORT_TEST(rewrites_a_line_of_a_terminal),
 		REPORT_TEST(obeys),

@@ -76,7 +76,7 @@ static void odd_names_take_one_line(void **state)
 	free(text);
 	/* And is known again. */
 	gcfix_collect(f);
-	assert_int_equal(gcfix_said(f, "are gone"), 0);
+	assert_int_equal(gcfix_said(f, "that the last run read"), 0);
 }
 
 /* A group that is not mounted: more than half would go. */
@@ -123,7 +123,7 @@ static void a_small_one_is_told(void **state)
 	assert_int_equal(f->r.removed_chunks, 10);
 	f->opts.dry_run = false;
 	gcfix_collect(f);
-	assert_int_equal(gcfix_said(f, "1 index files that the last run"), 1);
+	assert_int_equal(gcfix_said(f, "1 index file that the last run"), 1);
 	assert_int_equal(f->r.removed_chunks, 10);
 	assert_int_equal(gcfix_have(f, 100, 10), 10);
 	gcfix_collect(f);
@@ -190,7 +190,7 @@ static void what_was_moved_is_not_gone(void **state)
 	assert_int_equal(
 	    renameat(f->dir.fd, "store/host/a", f->dir.fd, "store/host/z"), 0);
 	gcfix_collect(f);
-	assert_int_equal(gcfix_said(f, "are gone"), 0);
+	assert_int_equal(gcfix_said(f, "that the last run read"), 0);
 }
 
 /* Half a list says nothing, and is in nobody's way. */
@@ -231,7 +231,7 @@ static void it_holds_without_touches(void **state)
 	/* Their ctimes are new, so nothing would go now; but one day. */
 	assert_err(
 	    gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks would go");
-	assert_int_equal(gcfix_said(f, "are gone"), 1);
+	assert_int_equal(gcfix_said(f, "that the last run read"), 1);
 	assert_true(f->r.set_based);
 	assert_int_equal(gcfix_have(f, 0, 30), 30);
 }

@@ -178,6 +178,15 @@ static void shows_durations(void **state)
 	}
 }
 
+static void only_one_is_singular(void **state)
+{
+	(void)state;
+	assert_string_equal(text_plural(0, "entry", "entries"), "entries");
+	assert_string_equal(text_plural(1, "entry", "entries"), "entry");
+	assert_string_equal(text_plural(2, "entry", "entries"), "entries");
+	assert_string_equal(text_plural(UINT64_MAX, "", "s"), "s");
+}
+
 static const struct {
 	int64_t epoch;
 	const char *shown;
@@ -445,6 +454,7 @@ int main(void)
 		cmocka_unit_test(knows_utf8),
 		cmocka_unit_test(shows_sizes),
 		cmocka_unit_test(shows_durations),
+		cmocka_unit_test(only_one_is_singular),
 		cmocka_unit_test(shows_and_reads_times),
 		cmocka_unit_test(shows_times_that_it_does_not_read),
 		cmocka_unit_test(rejects_times),
