@@ -64,13 +64,23 @@ static int cat_file(struct app *app, struct opened *o, struct err *e)
 	return rc;
 }
 
+/* The hint for what opens but can not be read whole is given further on. */
+static int open_archive(struct app *app, struct opened *o, struct err *e)
+{
+	int rc = opened_archive(o, app->inv->args[1], e);
+
+	if (rc < 0)
+		hint_damaged_file(app, &o->id, e);
+	return rc;
+}
+
 int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct opened o = OPENED_INIT;
 	int rc = opened_snapshot(app, inv->args[0], &o, e);
 
 	if (rc == 0)
-		rc = opened_archive(&o, inv->args[1], e);
+		rc = open_archive(app, &o, e);
 	if (rc == 0)
 		rc = inv->args_n > 2 ? cat_file(app, &o, e)
 				     : cat_archive(app, &o, e);

@@ -328,7 +328,9 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 	int rc =
 	    gaps == NULL ? err_nomem(e) : opened_archive(o, inv->args[1], e);
 
-	if (rc == 0)
+	if (rc < 0 && gaps != NULL)
+		hint_damaged_file(app, &o->id, e);
+	else if (rc == 0)
 		rc = target_open(&t, inv, o->ds, e);
 	if (rc < 0 || gaps == NULL)
 		goto out;
@@ -350,7 +352,8 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 	else
 		rc = to_new(app, o, &t, &result, e);
 	if (rc < 0)
-		hint_damage(app, &o->id, "--skip-damaged restores the rest", e);
+		hint_damage(
+		    app, &o->id, "'restore --skip-damaged' gives the rest", e);
 	gaps_end(gaps);
 	damage = gaps->ranges > 0;
 	if (rc == 0 && !skipped)

@@ -99,6 +99,29 @@ void hint_no_space(const struct app *app, struct err *e)
 	    hint_command(app, HINT_STORE, "gc --cutoff 0", gc));
 }
 
+void hint_damaged_file(
+    const struct app *app, const struct backup_snapshot *id, struct err *e)
+{
+	struct backup_snapshot here = *id;
+	char name[BACKUP_PATH_SIZE];
+	char rest[BACKUP_PATH_SIZE + 16];
+	char verify[HINT_SIZE];
+	char list[HINT_SIZE];
+
+	if (e->code != ERR_CORRUPT && !err_is_sys(e, EIO))
+		return;
+	here.group.ns.name[0] = '\0';
+	backup_snapshot_text(&here, name);
+	(void)snprintf(rest, sizeof(rest), "verify %s", name);
+	(void)hint_command(app, HINT_NAMESPACE, rest, verify);
+	backup_group_text(&here.group, name);
+	(void)snprintf(rest, sizeof(rest), "list %s", name);
+	err_suffix(e,
+	    "; '%s' names all that is damaged, '%s' the snapshots that may "
+	    "have it whole",
+	    verify, hint_command(app, HINT_NAMESPACE, rest, list));
+}
+
 void hint_damage(const struct app *app, const struct backup_snapshot *id,
     const char *rest, struct err *e)
 {

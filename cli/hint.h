@@ -37,6 +37,13 @@ const char *hint_command(const struct app *app, enum hint_scope scope,
 void hint_damage(const struct app *app, const struct backup_snapshot *id,
     const char *rest, struct err *e);
 
+/*
+ * The same of a manifest, an index or a blob: no push mends those, but another
+ * snapshot may have it whole.
+ */
+void hint_damaged_file(
+    const struct app *app, const struct backup_snapshot *id, struct err *e);
+
 /* Behind an error of a full file system: how to make room. */
 void hint_no_space(const struct app *app, struct err *e);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "datastore/tree.h"
 #include "index/catalog.h"
@@ -19,9 +20,11 @@ int opened_snapshot(
 		rc = meant_find_snapshot(app, o->ds, word, &o->id, e);
 	if (rc == 0)
 		rc = snapshot_hold(o->ds, &o->id, LOCK_SHARED, &o->hold, e);
-	if (rc == 0)
-		rc = tree_read_manifest(
-		    o->ds, &o->id, o->hold.fd, &o->manifest, e);
+	if (rc < 0)
+		return rc;
+	rc = tree_read_manifest(o->ds, &o->id, o->hold.fd, &o->manifest, e);
+	if (rc < 0)
+		hint_damaged_file(app, &o->id, e);
 	return rc;
 }
 

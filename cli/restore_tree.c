@@ -319,7 +319,9 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	if (rc == 0)
 		rc = app->json ? print_json(o, &t, &result, e)
 			       : print_text(&t, &result, e);
-	if (rc < 0)
+	if (rc < 0 && o->archive == NULL)
+		hint_damaged_file(app, &o->id, e);
+	else if (rc < 0)
 		hint_damage(app, &o->id, NULL, e);
 	catalog_close(c);
 	free(paths);

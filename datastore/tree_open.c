@@ -224,7 +224,7 @@ int tree_read_manifest(struct datastore *ds, const struct backup_snapshot *s,
 		rc = err_set(e, ERR_NOTFOUND, "the snapshot is unfinished");
 	}
 	if (rc < 0)
-		err_prefix(e, "%s", shown);
+		err_prefix(e, "'%s'", shown);
 	buf_release(&raw);
 	return rc;
 }

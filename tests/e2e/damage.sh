@@ -172,7 +172,7 @@ expect 0 <<'END'
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 1 missing, 0 bad (renamed to .bad), 0 unreadable
@@ -184,7 +184,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is empty, want at least 12 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -196,7 +196,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -208,7 +208,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 32774 bytes has CRC 7655c877, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 781.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -220,7 +220,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: blob with unknown magic 0000000000000000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -232,7 +232,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: plain blob of 65548 bytes has CRC c476d52d, its header says 421f48da; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -244,7 +244,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: the content has another digest than the name; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 845.4 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -256,7 +256,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: zstd data expands to more than 16777216 bytes; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 721.5 KiB read
     chunks: 0 missing, 1 bad (renamed to .bad), 0 unreadable
@@ -268,7 +268,7 @@ verify: 4
 cat: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 restore: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, --skip-damaged restores the rest, and a push of the same data mends it
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': chunk THE-CHUNK at offset 65536: 'DIR/store/.chunks/345b/THE-CHUNK' is a symbolic link, want a regular file; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'restore --skip-damaged' gives the rest, and a push of the same data mends it
 verify: 4
     verified 2 snapshots: 10 chunks, 717.4 KiB read
     chunks: 0 missing, 0 bad (renamed to .bad), 1 unreadable
@@ -349,9 +349,9 @@ expect 0 <<'END'
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 0 bytes, want at least 4096; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -365,9 +365,9 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 4095 bytes, want at least 4096; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -381,9 +381,9 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': nothing behind the header, want at least one entry; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -397,9 +397,9 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 159 bytes behind the header, want a multiple of 32; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -413,9 +413,9 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': 161 bytes behind the header, want a multiple of 32; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -438,9 +438,9 @@ expect 0 <<'END'
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, index.json.blob lists DIGEST
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, index.json.blob lists DIGEST; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, index.json.blob lists DIGEST
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': checksum DIGEST, index.json.blob lists DIGEST; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -454,9 +454,9 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 0
 files host/a/2001-01-01T00:00:00Z: 0
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 0
 cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
@@ -484,13 +484,13 @@ done
 told
 expect 0 <<'END'
 didx of 0 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': 0 bytes, want at least 4096
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': 0 bytes, want at least 4096; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 didx of 4096 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': size 0, index.json.blob lists 300000
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': size 0, index.json.blob lists 300000; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 didx of 4135 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': 39 bytes behind the header, want a multiple of 40
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/data.raw.didx': 39 bytes behind the header, want a multiple of 40; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 blob of 0 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 0, index.json.blob lists 17
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 0, index.json.blob lists 17; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 blob of 0 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
@@ -499,7 +499,7 @@ blob of 0 bytes: verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 0 bytes, want at least 12
 blob of 11 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 11, index.json.blob lists 17
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 11, index.json.blob lists 17; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 blob of 11 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
@@ -508,7 +508,7 @@ blob of 11 bytes: verify: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 11 bytes, want at least 12
 blob of 12 bytes: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 12, index.json.blob lists 17
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 12, index.json.blob lists 17; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 blob of 12 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
@@ -529,79 +529,79 @@ told
 expect 0 <<'END'
 -- manifest of N bytes
 list host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z x.conf: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 verify host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 gc: 0
 note host/a/2001-01-01T00:00:00Z text: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
 list host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z x.conf: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 verify host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
 gc: 0
 note host/a/2001-01-01T00:00:00Z text: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
 list host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z x.conf: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 verify host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 gc: 0
 note host/a/2001-01-01T00:00:00Z text: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 protect host/a/2001-01-01T00:00:00Z: 0
 -- manifest of N bytes
 list host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z data.raw: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z x.conf: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 verify host/a: 4
-    ! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 gc: 0
 note host/a/2001-01-01T00:00:00Z text: 4
-    ! cairn: host/a/2001-01-01T00:00:00Z/index.json.blob: zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 protect host/a/2001-01-01T00:00:00Z: 0
 END
 also=
@@ -611,7 +611,7 @@ check 4 cairn list <<'END'
 SNAPSHOT                          SIZE  FILES  VERIFIED  PROTECTED  NOTE
 host/a/2001-01-01T00:00:00Z          -      -  damaged   -
 host/b/2001-01-02T00:00:00Z  195.3 KiB      1  ok        -
-! cairn: warning: host/a/2001-01-01T00:00:00Z/index.json.blob: blob of 0 bytes, want at least 12
+! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 END
 run cairn --json list
 [ "$code" -eq 4 ] || fail "exit code $code"

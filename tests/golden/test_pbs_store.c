@@ -341,17 +341,17 @@ static const struct {
 	const char *manifest;
 } bad[] = {
 	{ "fidx-size-2p63", NULL,
-	    "vm/100/2026-07-15T08:30:00Z/index.json.blob: no JSON: line 9" },
+	    "'vm/100/2026-07-15T08:30:00Z/index.json.blob': no JSON: line 9" },
 	{ "group-symlink", "'vm/100' is a symbolic link, want a directory",
 	    NULL },
 	{ "manifest-not-json", NULL,
-	    "vm/100/2026-07-15T08:30:00Z/index.json.blob: no JSON: line 1" },
+	    "'vm/100/2026-07-15T08:30:00Z/index.json.blob': no JSON: line 1" },
 	{ "manifest-other-snapshot", NULL,
-	    "vm/100/2026-07-15T08:30:00Z/index.json.blob: manifest of "
+	    "'vm/100/2026-07-15T08:30:00Z/index.json.blob': manifest of "
 	    "'vm/101/2026-07-15T08:30:00Z', want that of "
 	    "'vm/100/2026-07-15T08:30:00Z'" },
 	{ "manifest-dotdot", NULL,
-	    "vm/100/2026-07-15T08:30:00Z/index.json.blob: 'files'[3]: "
+	    "'vm/100/2026-07-15T08:30:00Z/index.json.blob': 'files'[3]: "
 	    "'../../101/2026-07-15T08:30:00Z/drive-scsi0.img.fidx' is no file "
 	    "name" },
 };

@@ -521,12 +521,12 @@ static void test_read_manifest(void **state)
 	assert_err(tree_read_manifest(f->ds, &s, fd, &m, &f->e), &f->e,
 	    ERR_NOTFOUND, "");
 	assert_string_equal(f->e.msg,
-	    "ns/a/vm/100/" T2 "/index.json.blob: the snapshot is unfinished");
+	    "'ns/a/vm/100/" T2 "/index.json.blob': the snapshot is unfinished");
 	tmpdir_put(fd, BACKUP_MANIFEST, bad, sizeof(bad) - 1);
 	assert_err(tree_read_manifest(f->ds, &s, fd, &m, &f->e), &f->e,
 	    ERR_CORRUPT, "");
 	assert_memory_equal(
-	    f->e.msg, "ns/a/vm/100/" T2 "/index.json.blob: ", 50);
+	    f->e.msg, "'ns/a/vm/100/" T2 "/index.json.blob': ", 52);
 	assert_ok(manifest_new(&s, &m, &f->e), &f->e);
 	assert_ok(manifest_set_notes(&m, "hello", &f->e), &f->e);
 	assert_ok(manifest_encode(&m, &raw, &f->e), &f->e);
