@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
@@ -481,10 +482,15 @@ static void record_end(struct pruning *p, int rc, const struct err *e)
 /* They are kept until somebody decides: what is whole in them may be needed. */
 static void tell_hurt(struct pruning *p)
 {
+	char verify[HINT_SIZE];
+	char forget[HINT_SIZE];
+
 	task_message(&p->app->task, TASK_WARNING,
 	    "%" PRIu64 " damaged snapshot%s: kept, and counted for no rule; "
-	    "'cairn verify' looks again, 'cairn forget' removes",
-	    p->hurt, text_plural(p->hurt, "", "s"));
+	    "'%s' looks again, '%s' removes",
+	    p->hurt, text_plural(p->hurt, "", "s"),
+	    hint_command(p->app, HINT_NAMESPACE, "verify", verify),
+	    hint_command(p->app, HINT_NAMESPACE, "forget SNAPSHOT", forget));
 	p->damaged = true;
 }
 

@@ -351,7 +351,7 @@ keep=pbs-store run cairn -q -d ./pbs-store prune --keep-last 1 --dry-run
 sed -i '/^removed\|^would/!d' "$out"
 expect 4 <<'END'
 would remove 0 of 5 snapshots
-! cairn: warning: 1 damaged snapshot: kept, and counted for no rule; 'cairn verify' looks again, 'cairn forget' removes
+! cairn: warning: 1 damaged snapshot: kept, and counted for no rule; 'cairn -d ./pbs-store verify' looks again, 'cairn -d ./pbs-store forget SNAPSHOT' removes
 END
 run cairn -q -d ./pbs-store prune vm/100 --keep-last 1
 [ ! -e pbs-store/.cairn ] || fail "somebody made '.cairn'"
