@@ -12,12 +12,15 @@
 #include "cli/meant.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "datastore/base/text.h"
 #include "index/archive.h"
 #include "index/archive_reader.h"
 #include "index/tree_cat.h"
 
 /* The chunk in hand, and the next one where a file begins in the middle. */
 #define CACHE ((size_t)8 << 20)
+
+#define SHOWN 512 /* of a path in messages */
 
 static int cat_archive(struct app *app, struct opened *o, struct err *e)
 {
@@ -37,7 +40,21 @@ static int to_stdout(void *ctx, const void *p, size_t n, struct err *e)
 	return output_bytes(p, n, e);
 }
 
-static int cat_file(struct app *app, struct opened *o, struct err *e)
+/* All there is of it was given. */
+static int tell_if_cut(struct opened *o, const struct catalog_entry *file,
+    const char *path, bool *ret_cut, struct err *e)
+{
+	char shown[SHOWN];
+	int rc = catalog_is_cut(o->catalog, file, ret_cut, e);
+
+	if (rc == 0 && *ret_cut)
+		task_message(o->task, TASK_WARNING, "'%s': " CATALOG_CUT_TEXT,
+		    text_name(shown, sizeof(shown), path));
+	return rc;
+}
+
+static int cat_file(
+    struct app *app, struct opened *o, bool *ret_cut, struct err *e)
 {
 	const struct invocation *inv = app->inv;
 	const struct catalog_bytes path = entry_typed(inv->args[2]);
@@ -57,6 +74,8 @@ static int cat_file(struct app *app, struct opened *o, struct err *e)
 	if (rc == 0)
 		rc = tree_cat(
 		    o->catalog, r, file, to_stdout, NULL, &app->task, e);
+	if (rc == 0)
+		rc = tell_if_cut(o, file, inv->args[2], ret_cut, e);
 	if (rc < 0)
 		hint_damage(app, &o->id, NULL, e);
 	archive_reader_free(r);
@@ -77,13 +96,16 @@ static int open_archive(struct app *app, struct opened *o, struct err *e)
 int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct opened o = OPENED_INIT;
+	bool cut = false;
 	int rc = opened_snapshot(app, inv->args[0], &o, e);
 
 	if (rc == 0)
 		rc = open_archive(app, &o, e);
 	if (rc == 0)
-		rc = inv->args_n > 2 ? cat_file(app, &o, e)
+		rc = inv->args_n > 2 ? cat_file(app, &o, &cut, e)
 				     : cat_archive(app, &o, e);
 	opened_release(&o);
-	return rc < 0 ? rc : EXIT_DONE;
+	if (rc < 0)
+		return rc;
+	return cut ? EXIT_INCOMPLETE : EXIT_DONE;
 }

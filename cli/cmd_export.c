@@ -97,7 +97,7 @@ int cmd_export(struct app *app, const struct invocation *inv, struct err *e)
 	if (rc < 0)
 		return rc;
 	return catalog_gaps_any(&result.gaps) || result.damaged > 0 ||
-		result.left_out > 0 || o.incomplete
+		result.left_out > 0 || result.nameless > 0 || o.incomplete
 	    ? EXIT_INCOMPLETE
 	    : EXIT_DONE;
 }

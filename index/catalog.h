@@ -284,6 +284,12 @@ int catalog_meta(struct catalog *c, const char *key, struct buf *out,
  * behind *ret_offset of it is not listed. */
 int catalog_incomplete(
     struct catalog *c, bool *ret, uint64_t *ret_offset, struct err *e);
+/* Is it the member in which such a tar ended: less than it was? */
+int catalog_is_cut(struct catalog *c, const struct catalog_entry *entry,
+    bool *ret_cut, struct err *e);
+#define CATALOG_CUT_TEXT                                             \
+	"shorter than it was: the tar ended in it, or could not be " \
+	"read, when it was pushed"
 
 /*
  * Base and changes as one plain database, written to the regular, empty,

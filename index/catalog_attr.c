@@ -193,6 +193,18 @@ int catalog_account(struct catalog *c, enum catalog_account kind, uint32_t id,
 	return rc;
 }
 
+int catalog_is_cut(struct catalog *c, const struct catalog_entry *entry,
+    bool *ret_cut, struct err *e)
+{
+	uint64_t offset = 0;
+
+	*ret_cut = false;
+	if ((entry->has & CATALOG_HAS_STATE) == 0 ||
+	    (entry->state & CATALOG_STATE_SHORT) == 0)
+		return 0;
+	return catalog_incomplete(c, ret_cut, &offset, e);
+}
+
 int catalog_mount(struct catalog *c, int64_t id, struct buf *path,
     struct buf *fstype, bool *ret_found, struct err *e)
 {

@@ -271,10 +271,16 @@ static int pad(struct export *x, uint64_t size, struct err *e)
 static int write_content(struct export *x, struct catalog_bytes path,
     const struct catalog_entry *row, struct err *e)
 {
+	bool cut = false;
 	int rc = 0;
 
 	x->written = 0;
-	rc = tree_cat(x->catalog, x->reader, row, on_content, x, x->task, e);
+	rc = catalog_is_cut(x->catalog, row, &cut, e);
+	if (rc == 0 && cut)
+		say(x, path, "is not whole", CATALOG_CUT_TEXT);
+	if (rc == 0)
+		rc = tree_cat(
+		    x->catalog, x->reader, row, on_content, x, x->task, e);
 	if (rc == 0 || x->failed < 0 || !is_damage(rc))
 		return rc;
 	x->result.damaged++;
@@ -375,8 +381,7 @@ static int export_entry(struct export *x, struct catalog_bytes path,
 	rc = tree_export_fill(&x->entry, path, row, e);
 	if (is_damage(rc)) {
 		x->result.damaged++;
-		say(x, path, "lacks attributes, or names of its owners",
-		    e->msg);
+		say(x, path, "lacks attributes", e->msg);
 		rc = err_forget(e);
 	}
 	if (rc == 0 && linked)
@@ -552,7 +557,8 @@ int tree_export(struct catalog *c, struct archive *content, int fd,
 		.task = task,
 		.fd = fd,
 		.e = e,
-		.entry = { .catalog = c, .format = opts->format } };
+		.entry = {
+		    .catalog = c, .format = opts->format, .task = task } };
 	struct tar_locale locale = TAR_LOCALE_INIT;
 	int rc = tar_locale_enter(&locale, true, e);
 
@@ -560,6 +566,7 @@ int tree_export(struct catalog *c, struct archive *content, int fd,
 		rc = prepare(&x, content, e);
 	if (rc == 0)
 		rc = export_all(&x, e);
+	x.result.nameless = x.entry.nameless;
 	release(&x);
 	tar_locale_leave(&locale);
 	if (rc == 0)

@@ -44,7 +44,10 @@ struct tree_export_opts {
 struct tree_export_result {
 	uint64_t entries;
 	uint64_t left_out; /* each was said */
-	uint64_t damaged;  /* of these and of what was written; each was said */
+	/* Owners of entries, and in ACLs, that go by their numbers, since the
+	 * catalog lost their names; the first was said. */
+	uint64_t nameless;
+	uint64_t damaged; /* of these and of what was written; each was said */
 	struct catalog_gaps gaps;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "datastore/base/bytes.h"
+#include "index/catalog_salvage.h"
 #include "index/tree_export_internal.h"
 
 #define ACL_PREFIX "system.posix_acl_"
@@ -52,6 +53,25 @@ static int set_name(struct tree_export_entry *x, struct catalog_bytes path,
 	return rc;
 }
 
+/* Into x->text.  One that the catalog lost is no end: the number stands. */
+static int look_up(struct tree_export_entry *x, enum catalog_account kind,
+    uint32_t id, bool *ret_found, struct err *e)
+{
+	int rc = 0;
+
+	buf_reset(&x->text);
+	rc = catalog_account(x->catalog, kind, id, &x->text, ret_found, e);
+	if (rc == 0 || !catalog_can_salvage(e))
+		return rc;
+	if (x->nameless++ == 0)
+		task_message(x->task, TASK_WARNING,
+		    "%s; owners whose names can not be read go by their "
+		    "numbers (said once)",
+		    e->msg);
+	*ret_found = false;
+	return err_forget(e);
+}
+
 static int set_account(struct tree_export_entry *x, enum catalog_account kind,
     uint32_t id, struct err *e)
 {
@@ -59,8 +79,7 @@ static int set_account(struct tree_export_entry *x, enum catalog_account kind,
 	bool found = false;
 	int rc = 0;
 
-	buf_reset(&x->text);
-	rc = catalog_account(x->catalog, kind, id, &x->text, &found, e);
+	rc = look_up(x, kind, id, &found, e);
 	if (rc < 0 || !found)
 		return rc;
 	text = buf_cstr(&x->text, e);
@@ -119,9 +138,7 @@ static int acl_name(struct tree_export_entry *x, unsigned tag, uint32_t id,
 	*ret = NULL;
 	if (tag != 2 && tag != 8)
 		return 0;
-	buf_reset(&x->text);
-	rc = catalog_account(x->catalog,
-	    tag == 2 ? CATALOG_USER : CATALOG_GROUP, id, &x->text, &found, e);
+	rc = look_up(x, tag == 2 ? CATALOG_USER : CATALOG_GROUP, id, &found, e);
 	if (rc < 0 || !found)
 		return rc;
 	*ret = buf_cstr(&x->text, e);

@@ -19,6 +19,8 @@ struct tree_export_entry {
 	struct archive_entry *ae; /* what is filled */
 	struct buf text;          /* NUL-terminated copies */
 	struct buf attr;
+	struct task *task;
+	uint64_t nameless; /* lost names of owners; the first was said */
 };
 
 /* All of ae but what makes it a link.  path: "" is the root. */

@@ -92,6 +92,8 @@ int restore_tell(struct restore *r, enum restore_told kind, uint64_t dir,
 	case RESTORE_TOLD_FAILED:
 		r->result.failed++;
 		break;
+	case RESTORE_TOLD_SHORT:
+		return warn(r, dir, name, text, e);
 	case RESTORE_TOLD_DAMAGED:
 	case RESTORE_TOLD_KINDS:
 		r->result.damaged++;
@@ -180,6 +182,35 @@ static int lose_attr(struct restore *r, struct err *e)
 	return err_forget(e);
 }
 
+static void lose_name(struct restore *r)
+{
+	r->result.metadata_failed++;
+	r->result.missed[RESTORE_MISS_OWNER]++;
+}
+
+int restore_meta_of(struct restore *r, const struct catalog_entry *entry,
+    struct restore_meta *ret, struct err *e)
+{
+	bool lost = false;
+	int rc = 0;
+
+	*ret = (struct restore_meta){ .has = entry->has,
+		.mode = entry->mode,
+		.mtime_s = entry->mtime_s,
+		.mtime_ns = entry->mtime_ns,
+		.attr = entry->attr,
+		.flags = entry->flags };
+	if ((entry->has & CATALOG_HAS_UID) != 0)
+		rc = restore_names_id(
+		    r->names, CATALOG_USER, entry->uid, &ret->uid, &lost, e);
+	if (rc == 0 && (entry->has & CATALOG_HAS_GID) != 0)
+		rc = restore_names_id(
+		    r->names, CATALOG_GROUP, entry->gid, &ret->gid, &lost, e);
+	if (rc == 0 && lost)
+		lose_name(r);
+	return rc;
+}
+
 int restore_attr_of(struct restore *r, const struct restore_meta *m,
     struct restore_attr **ret, struct err *e)
 {
@@ -192,6 +223,8 @@ int restore_attr_of(struct restore *r, const struct restore_meta *m,
 	rc = restore_names_attr(r->names, m->attr, &attr, e);
 	if (rc < 0)
 		return catalog_can_salvage(e) ? lose_attr(r, e) : rc;
+	if (attr->nameless)
+		lose_name(r);
 	*ret = attr;
 	return 0;
 }
@@ -384,7 +417,7 @@ static int begin(struct restore *r, int targetfd, struct err *e)
 		rc = restore_dirs_new(targetfd, open_dirs(), &r->dirs, e);
 	if (rc == 0)
 		rc = restore_names_new(
-		    r->c, r->opts->numeric_owner, &r->names, e);
+		    r->c, r->opts->numeric_owner, r->task, &r->names, e);
 	if (rc == 0)
 		rc = restore_spool_new(&r->spool, e);
 	if (rc == 0)

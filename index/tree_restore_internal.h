@@ -63,6 +63,7 @@ enum restore_told {
 	RESTORE_TOLD_SKIPPED,
 	RESTORE_TOLD_FAILED,
 	RESTORE_TOLD_DAMAGED, /* always */
+	RESTORE_TOLD_SHORT,   /* always, and not counted */
 	RESTORE_TOLD_KINDS,
 };
 #define RESTORE_TOLD_MAX 100U
@@ -131,6 +132,8 @@ int restore_record_fail(struct restore *r, uint64_t at, int rc, struct err *e);
 /* Set a flag, by its offset in the record. */
 int restore_record_mark(
     struct restore *r, uint64_t at, size_t offset, struct err *e);
+int restore_meta_of(struct restore *r, const struct catalog_entry *entry,
+    struct restore_meta *ret, struct err *e);
 /* Of an entry, or NULL. */
 int restore_attr_of(struct restore *r, const struct restore_meta *m,
     struct restore_attr **ret, struct err *e);
@@ -139,8 +142,6 @@ enum restore_taken restore_taken(const struct restore *r);
 /* -- tree_restore_walk.c -- */
 
 int restore_walk(struct restore *r, struct err *e);
-int restore_meta_of(struct restore *r, const struct catalog_entry *entry,
-    struct restore_meta *ret, struct err *e);
 
 /* -- tree_restore_locate.c -- */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "datastore/base/bytes.h"
+#include "index/catalog_salvage.h"
 
 /* Kept by number, the newer one in its place. */
 #define ACCOUNTS 1024U
@@ -30,19 +31,22 @@ struct account {
 	enum catalog_account kind;
 	uint32_t id;
 	uint32_t here;
+	bool lost; /* its name can not be read */
 };
 
 struct restore_names {
 	struct catalog *c;
 	bool numeric;
+	bool told; /* of names that are lost */
+	struct task *task;
 	struct buf name;
 	struct buf line;
 	struct account accounts[ACCOUNTS];
 	struct restore_attr *attrs[ATTRS];
 };
 
-int restore_names_new(
-    struct catalog *c, bool numeric, struct restore_names **ret, struct err *e)
+int restore_names_new(struct catalog *c, bool numeric, struct task *task,
+    struct restore_names **ret, struct err *e)
 {
 	struct restore_names *n = calloc(1, sizeof(*n));
 
@@ -50,6 +54,7 @@ int restore_names_new(
 		return err_nomem(e);
 	n->c = c;
 	n->numeric = numeric;
+	n->task = task;
 	*ret = n;
 	return 0;
 }
@@ -114,13 +119,35 @@ static int ask_machine(struct restore_names *n, enum catalog_account kind,
 	return 0;
 }
 
+/* The catalog's name for it, into n->name. */
+static int look_up(struct restore_names *n, enum catalog_account kind,
+    uint32_t id, bool *ret_found, bool *ret_lost, struct err *e)
+{
+	int rc = 0;
+
+	*ret_lost = false;
+	buf_reset(&n->name);
+	rc = catalog_account(n->c, kind, id, &n->name, ret_found, e);
+	if (rc == 0 || !catalog_can_salvage(e))
+		return rc;
+	if (!n->told)
+		task_message(n->task, TASK_WARNING,
+		    "%s; owners whose names can not be read go by their "
+		    "numbers (said once; others are counted)",
+		    e->msg);
+	n->told = *ret_lost = true;
+	*ret_found = false;
+	return err_forget(e);
+}
+
 int restore_names_id(struct restore_names *n, enum catalog_account kind,
-    uint32_t id, uint32_t *ret, struct err *e)
+    uint32_t id, uint32_t *ret, bool *lost, struct err *e)
 {
 	struct account *a = &n->accounts[(2 * id + (unsigned)kind) % ACCOUNTS];
 	const char *name = NULL;
 	uint32_t here = id;
 	bool found = false;
+	bool nameless = false;
 	int rc = 0;
 
 	if (n->numeric) {
@@ -129,9 +156,10 @@ int restore_names_id(struct restore_names *n, enum catalog_account kind,
 	}
 	if (a->known && a->kind == kind && a->id == id) {
 		*ret = a->here;
+		*lost = *lost || a->lost;
 		return 0;
 	}
-	rc = catalog_account(n->c, kind, id, &n->name, &found, e);
+	rc = look_up(n, kind, id, &found, &nameless, e);
 	if (rc < 0)
 		return rc;
 	if (found) {
@@ -142,14 +170,15 @@ int restore_names_id(struct restore_names *n, enum catalog_account kind,
 		if (rc < 0)
 			return rc;
 	}
-	*a = (struct account){ true, kind, id, here };
+	*a = (struct account){ true, kind, id, here, nameless };
 	*ret = here;
+	*lost = *lost || nameless;
 	return 0;
 }
 
 /* The ids of an ACL, in place. */
 static int map_acl(
-    struct restore_names *n, uint8_t *p, size_t size, struct err *e)
+    struct restore_names *n, uint8_t *p, size_t size, bool *lost, struct err *e)
 {
 	for (size_t at = ACL_HEADER_SIZE; at + ACL_ENTRY_SIZE <= size;
 	     at += ACL_ENTRY_SIZE) {
@@ -161,7 +190,7 @@ static int map_acl(
 			continue;
 		rc = restore_names_id(n,
 		    tag == ACL_TAG_USER ? CATALOG_USER : CATALOG_GROUP,
-		    bytes_get_le32(p + at + ACL_ENTRY_ID), &here, e);
+		    bytes_get_le32(p + at + ACL_ENTRY_ID), &here, lost, e);
 		if (rc < 0)
 			return rc;
 		bytes_put_le32(p + at + ACL_ENTRY_ID, here);
@@ -189,7 +218,7 @@ static int prepare(
 		if (acl && x.value.n > 0)
 			rc = map_acl(n,
 			    a->data.data + (x.value.p - a->data.data),
-			    x.value.n, e);
+			    x.value.n, &a->nameless, e);
 	}
 	return rc;
 }

@@ -17,6 +17,7 @@
 
 #include "datastore/base/buf.h"
 #include "datastore/base/err.h"
+#include "datastore/base/task.h"
 #include "index/catalog.h"
 
 #define RESTORE_ACL_ACCESS "system.posix_acl_access"
@@ -30,16 +31,19 @@ struct restore_attr {
 	bool has_access;
 	bool has_default;
 	bool has_capability;
+	bool nameless; /* a name in an ACL is lost: it has the number */
 };
 
 struct restore_names;
 
-int restore_names_new(
-    struct catalog *c, bool numeric, struct restore_names **ret, struct err *e);
+int restore_names_new(struct catalog *c, bool numeric, struct task *task,
+    struct restore_names **ret, struct err *e);
 void restore_names_free(struct restore_names *n); /* NULL is allowed */
 
+/* A name that the catalog lost is no end: that is said once, the number
+ * stands, and *lost becomes true. */
 int restore_names_id(struct restore_names *n, enum catalog_account kind,
-    uint32_t id, uint32_t *ret, struct err *e);
+    uint32_t id, uint32_t *ret, bool *lost, struct err *e);
 
 /* Put it back with restore_attr_put. */
 int restore_names_attr(struct restore_names *n, int64_t id,

@@ -49,26 +49,6 @@ static void pop(struct walk *w)
 	w->levels.len -= sizeof(struct level);
 }
 
-int restore_meta_of(struct restore *r, const struct catalog_entry *entry,
-    struct restore_meta *ret, struct err *e)
-{
-	int rc = 0;
-
-	*ret = (struct restore_meta){ .has = entry->has,
-		.mode = entry->mode,
-		.mtime_s = entry->mtime_s,
-		.mtime_ns = entry->mtime_ns,
-		.attr = entry->attr,
-		.flags = entry->flags };
-	if ((entry->has & CATALOG_HAS_UID) != 0)
-		rc = restore_names_id(
-		    r->names, CATALOG_USER, entry->uid, &ret->uid, e);
-	if (rc == 0 && (entry->has & CATALOG_HAS_GID) != 0)
-		rc = restore_names_id(
-		    r->names, CATALOG_GROUP, entry->gid, &ret->gid, e);
-	return rc;
-}
-
 /* An entry that is looked at: what is noted of it, and what is there. */
 struct visit {
 	struct restore_record rec;
@@ -367,6 +347,18 @@ static int note(struct walk *w, const struct catalog_entry *entry,
 	return restore_schedule(r, &v->rec, at, e);
 }
 
+static int tell_if_cut(struct walk *w, const struct catalog_entry *entry,
+    const struct visit *v, struct err *e)
+{
+	bool cut = false;
+	int rc = catalog_is_cut(w->r->c, entry, &cut, e);
+
+	if (rc < 0 || !cut)
+		return rc;
+	return restore_tell(w->r, RESTORE_TOLD_SHORT, v->rec.dir, v->rec.name,
+	    CATALOG_CUT_TEXT, e);
+}
+
 static int visit_other(
     struct walk *w, const struct catalog_entry *entry, struct err *e)
 {
@@ -378,6 +370,8 @@ static int visit_other(
 		rc = meet(w, entry, &v, &done, e);
 	if (rc == 0 && !done)
 		rc = note(w, entry, &v, e);
+	if (rc == 0 && !done)
+		rc = tell_if_cut(w, entry, &v, e);
 	end(w, &v);
 	if (rc < 0)
 		rc = restore_failed(w->r, v.rec.dir, v.rec.name, rc, e);

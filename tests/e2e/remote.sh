@@ -87,7 +87,10 @@ find store/host | sort | diff before - || fail "something is left"
 touch cut
 fails 3 "member './large' is not whole" \
 	piped 2001-01-04T00:00:00Z host/cut
-run cairn restore host/cut/latest root.tar cut.d .
+fails 3 "'cut.d/large': shorter than it was" \
+	cairn restore host/cut/latest root.tar cut.d .
+fails 3 'the tar ended, or could not be read, at offset' \
+	cairn restore host/cut/latest root.tar cut.tar
 cmp web1/etc/hostname cut.d/etc/hostname
 rm cut
 empty() { false | cairn push host/empty root.tar=-; }

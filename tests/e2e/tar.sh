@@ -134,6 +134,29 @@ check 3 cairn find host/ends/latest hole <<'END'
 root.tar:d/hole
 ! cairn: warning: 'host/ends/2001-01-01T00:00:40Z/root.tar.catalog.fidx': the tar ended, or could not be read, at offset 5000 when it was pushed; what may be behind is not listed
 END
+# What it was cut in is given as far as it goes, and named; so is the stream.
+shorter="shorter than it was: the tar ended in it, or could not be read, when it was pushed"
+check 3 cairn restore host/ends/latest root.tar cut.d d/hole d/empty <<END
+'cut.d': 3 entries restored, 1.383 KiB
+! cairn: warning: $cut
+! cairn: warning: 'cut.d/d/hole': $shorter
+END
+check 3 cairn restore host/ends/latest root.tar cut.tar <<END
+'cut.tar': 4.883 KiB restored, 3.5 KiB written
+! cairn: warning: $cut
+END
+cmp -s cut.tar short.tar || fail "not what was sent"
+check 3 sh -c 'cairn export host/ends/latest root.tar d/hole >hole.tar' <<END
+! cairn: warning: $cut
+! cairn: warning: 'd/hole' is not whole: $shorter
+END
+check 3 sh -c 'cairn cat host/ends/latest root.tar d/hole >cut.hole' <<END
+! cairn: warning: $cut
+! cairn: warning: 'd/hole': $shorter
+END
+check 0 sh -c "cairn cat host/ends/latest root.tar d/empty >whole" <<END
+! cairn: warning: $cut
+END
 python3 -c '
 import sys
 data = open("sent", "rb").read().rstrip(b"\0")

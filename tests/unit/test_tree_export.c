@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "index/tree_restore.h"
 #include "tests/support/tarfix.h"
 
 /* Everything that a tar can hold. */
@@ -145,6 +147,49 @@ static void does_without_attributes(void **state)
 	assert_int_equal(
 	    restorefix_said(t->x->f, "lacks attributes"), (int)r.damaged);
 	assert_int_equal(r.entries, 18);
+}
+
+/* Names of owners that are lost leave the numbers, and nothing else out. */
+static void does_without_names(void **state)
+{
+	const struct tree_restore_opts opts = { .threads = 1 };
+	struct tarfix *t = *state;
+	struct restorefix *f = t->x->f;
+	struct tree_restore_result back = { .entries = 0 };
+	struct tree_export_result r;
+	struct buf one = BUF_INIT;
+	struct buf two = BUF_INIT;
+	int fd = -1;
+
+	make_all(t);
+	tarfix_push(t);
+	append_attr(t, "d/meta", &one);
+	catalogfix_extract(t->x, "root.tar.catalog", "hurt");
+	catalogfix_sql(t->x, "hurt", false, "update account set name = 'x'");
+	assert_ok(catalogfix_open_file(t->x, "hurt"), &f->e);
+	assert_ok(tarfix_export(t, TREE_EXPORT_TAR, "", &r), &f->e);
+	assert_int_equal(r.left_out, 0);
+	assert_int_equal(r.damaged, 0);
+	assert_true(r.nameless > 1);
+	assert_int_equal(r.entries, 18);
+	assert_int_equal(restorefix_said(f, "go by their numbers"), 1);
+	assert_int_equal(mkdirat(f->dir.fd, "unpacked", 0700), 0);
+	fd = openat(f->dir.fd, "unpacked", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_ok(tree_restore(t->x->c, f->archive, fd, "unpacked", &opts,
+		      &f->task, &back, &f->e),
+	    &f->e);
+	(void)close(fd);
+	assert_true(back.entries > 15);
+	assert_int_equal(back.failed, 0);
+	assert_true(back.missed[RESTORE_MISS_OWNER] > 1);
+	assert_int_equal(restorefix_said(f, "go by their numbers"), 2);
+	tarfix_push(t);
+	append_attr(t, "d/meta", &two);
+	assert_int_equal(one.len, two.len);
+	assert_memory_equal(one.data, two.data, one.len);
+	buf_release(&one);
+	buf_release(&two);
 }
 
 static void a_path_comes_alone(void **state)
@@ -366,6 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TARFIX_TEST(a_tar_comes_back),
 		TARFIX_TEST(does_without_attributes),
+		TARFIX_TEST(does_without_names),
 		TARFIX_TEST(a_path_comes_alone),
 		TARFIX_TEST(a_directory_comes_with_what_is_in_it),
 		TARFIX_TEST(a_path_that_is_not_there_is_an_error),
