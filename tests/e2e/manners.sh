@@ -205,7 +205,7 @@ END
 check 0 cairn verify host/a/latest <<'END'
 verified 1 snapshot: 2 chunks, 1 MiB read
 no damage found
-! cairn: verify 100% (1 of 1 snapshots, 2 chunks, 1 MiB read)
+! cairn: verify 100% (1 of 1 snapshot, 2 chunks, 1 MiB read)
 END
 also='s/(free space: +).*/\1FIGURES/' check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
@@ -227,7 +227,7 @@ done
 check 0 cairn --quiet --progress always verify host/a <<'END'
 verified 1 snapshot: 2 chunks, 1 MiB read
 no damage found
-! cairn: verify 100% (1 of 1 snapshots, 2 chunks, 1 MiB read)
+! cairn: verify 100% (1 of 1 snapshot, 2 chunks, 1 MiB read)
 END
 check 0 cairn push --time 2001-01-02T00:00:00Z host/a a.raw=a <<'END'
 host/a/2001-01-02T00:00:00Z
