@@ -214,7 +214,7 @@ in use:        2 chunks, 1 MiB
 referenced by: 1 index file, 1 MiB
 deduplication: 1.00
 free space:    FIGURES
-! cairn: gc: mark 100% (1 of 1 index files read, 2 of 2 references, 0 waiting)
+! cairn: gc: mark 100% (1 of 1 index file read, 2 of 2 references, 0 waiting)
 ! cairn: gc: sweep 100% (65536 of 65536 directories, 2 chunks kept, 0 removed, 0 pending)
 END
 for how in '--progress never' --quiet -q; do
