@@ -177,8 +177,9 @@ static int check_protected(
 	file_close(&fd);
 	if (rc == 0 && is_protected) {
 		backup_snapshot_text(id, text);
-		rc =
-		    err_set(e, ERR_REFUSED, "snapshot '%s' is protected", text);
+		rc = err_set(e, ERR_REFUSED,
+		    "snapshot '%s' is protected; 'cairn unprotect' lifts that",
+		    text);
 	}
 	return rc;
 }

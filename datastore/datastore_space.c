@@ -14,6 +14,9 @@
 #include "datastore/base/text.h"
 
 #define FS_NAME_SIZE 32
+#define MAKE_ROOM \
+	"; 'cairn forget' or 'prune', then 'cairn gc --cutoff 0' make room"
+
 #define PERCENT_X100 10000U
 
 int datastore_space(
@@ -75,12 +78,12 @@ int datastore_check_min_free(
 	(void)text_size(want_text, bytes);
 	if (want->percent_x100 == 0) {
 		return err_set(e, ERR_REFUSED,
-		    "datastore '%s': %s free, min-free wants %s", ds->path,
-		    has_text, want_text);
+		    "datastore '%s': %s free, min-free wants %s" MAKE_ROOM,
+		    ds->path, has_text, want_text);
 	}
 	return err_set(e, ERR_REFUSED,
 	    "datastore '%s': %s (%u.%02u%%) free, min-free wants %s "
-	    "(%u.%02u%%)",
+	    "(%u.%02u%%)" MAKE_ROOM,
 	    ds->path, has_text, share / 100, share % 100, want_text,
 	    want->percent_x100 / 100, want->percent_x100 % 100);
 }

@@ -322,8 +322,9 @@ int snapshot_forget_locked(struct datastore *ds,
 	if (rc == 0)
 		rc = snapshot_is_protected(hold.fd, &is_protected, e);
 	if (rc == 0 && is_protected) {
-		rc =
-		    err_set(e, ERR_REFUSED, "snapshot '%s' is protected", text);
+		rc = err_set(e, ERR_REFUSED,
+		    "snapshot '%s' is protected; 'cairn unprotect' lifts that",
+		    text);
 	}
 	if (rc == 0)
 		rc = locks_wait_shared(ds, LOCK_BYTE_TREE, what, task, e);

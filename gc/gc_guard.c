@@ -71,7 +71,7 @@ static int check_clock(struct gc_run *run, struct err *e)
 		return err_set(e, ERR_REFUSED,
 		    "the clock of '%s' was set back by %s while garbage was "
 		    "collected: what was used since may look older than it "
-		    "is; nothing more is removed",
+		    "is; nothing more is removed, run it again",
 		    run->ds->path,
 		    text_duration(lost, (uint64_t)(loss / CLOCK_NS_PER_S)));
 	}
@@ -83,7 +83,7 @@ static int check_clock(struct gc_run *run, struct err *e)
 		return err_set(e, ERR_REFUSED,
 		    "the clock of '%s' was set back to before this run began: "
 		    "what is used now looks as old as garbage; nothing more is "
-		    "removed",
+		    "removed, run it again",
 		    run->ds->path);
 	}
 	if (loss < -allowed && !run->jumped) {

@@ -93,7 +93,7 @@ config '; comment' '[datastore "a"]' "path = $PWD/store" 'min-free = 100%' \
 	'gc-touch-batch = off' 'sync-level = none'
 also='s/[0-9.]+ ?%/SHARE/g; s/[0-9.]+ [KMGTP]iB/SIZE/g'
 check 1 cairn --config c -d ./link push host/a x.raw=x <<'END'
-! cairn: datastore './link': SIZE (SHARE) free, min-free wants SIZE (SHARE)
+! cairn: datastore './link': SIZE (SHARE) free, min-free wants SIZE (SHARE); 'cairn forget' or 'prune', then 'cairn gc --cutoff 0' make room
 END
 sed -i 's/min-free.*/min-free = 0/' c
 ok cairn --config c push host/a x.raw=x

@@ -121,7 +121,7 @@ END
 cp -a store pruned
 export CAIRN_DATASTORE=$PWD/pruned
 check 1 cairn forget vm/100/2026-07-15T08:30:00Z <<'END'
-! cairn: snapshot 'vm/100/2026-07-15T08:30:00Z' is protected
+! cairn: snapshot 'vm/100/2026-07-15T08:30:00Z' is protected; 'cairn unprotect' lifts that
 END
 check 0 cairn unprotect vm/100/2026-07-15T08:30:00Z <<'END'
 unprotected vm/100/2026-07-15T08:30:00Z

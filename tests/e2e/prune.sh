@@ -265,7 +265,7 @@ keep=store check 1 cairn forget --dry-run host/b/latest \
 	host/b/2001-01-02T12:00:00Z <<'END'
 would forget host/b/2001-01-02T12:00:00Z
 exactly 30 chunks, 2.039 MiB, would become garbage; OWN of index files and the like would go at once
-! cairn: snapshot 'host/b/2001-01-05T12:00:00Z' is protected
+! cairn: snapshot 'host/b/2001-01-05T12:00:00Z' is protected; 'cairn unprotect' lifts that
 END
 
 # A forget that was killed in the middle: whatever comes next in that group

@@ -139,7 +139,7 @@ check 0 cairn protect host/web1/2001-01-01T12:00:00Z <<'END'
 protected host/web1/2001-01-01T12:00:00Z
 END
 check 1 cairn forget host/web1/2001-01-01T12:00:00Z <<'END'
-! cairn: snapshot 'host/web1/2001-01-01T12:00:00Z' is protected
+! cairn: snapshot 'host/web1/2001-01-01T12:00:00Z' is protected; 'cairn unprotect' lifts that
 END
 check 0 cairn list host/web1 <<'END'
 SNAPSHOT                          SIZE  FILES  VERIFIED  PROTECTED  NOTE

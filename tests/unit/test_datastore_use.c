@@ -225,6 +225,9 @@ static void falsify(void *ctx, struct fault_event *ev)
 	}
 }
 
+#define MAKE_ROOM \
+	"; 'cairn forget' or 'prune', then 'cairn gc --cutoff 0' make room"
+
 static void test_space(void **state)
 {
 	static const struct {
@@ -234,14 +237,14 @@ static void test_space(void **state)
 		{ { .bytes = 0 }, NULL },
 		{ { .bytes = 40960 }, NULL },
 		{ { .bytes = 40961 },
-		    "datastore '$': 40 KiB free, min-free wants 40 KiB" },
+		    "datastore '$': 40 KiB free, min-free wants 40 KiB" MAKE_ROOM },
 		{ { .bytes = 1 << 20 },
-		    "datastore '$': 40 KiB free, min-free wants 1 MiB" },
+		    "datastore '$': 40 KiB free, min-free wants 1 MiB" MAKE_ROOM },
 		{ { .percent_x100 = 1 }, NULL },
 		{ { .percent_x100 = 100 }, NULL },
 		{ { .percent_x100 = 101 },
 		    "datastore '$': 40 KiB (1.00%) free, min-free wants "
-		    "40.4 KiB (1.01%)" },
+		    "40.4 KiB (1.01%)" MAKE_ROOM },
 	};
 	struct dsfix *f = *state;
 	struct figures figures = {
