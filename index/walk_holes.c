@@ -94,6 +94,9 @@ static void ask(struct extents *x)
 	memset(map, 0, sizeof(*map));
 	map->fm_start = x->at;
 	map->fm_length = OFFSET_MAX - x->at;
+	/* What waits in memory to be written may stand as unwritten, or not
+	 * at all. */
+	map->fm_flags = FIEMAP_FLAG_SYNC;
 	map->fm_extent_count = EXTENTS;
 	x->n = 0;
 	x->next = 0;

@@ -203,6 +203,8 @@ cairn cat host/web2/latest root.tree.catalog >catalog.db 2>/dev/null
 python3 "$treerows" all catalog.db content ||
 	fail "the catalog does not say what is there"
 cp catalog.db before.db
+# The same when what waited in memory was written meanwhile.
+sync -f all
 ok push 21 host/web2 root.tree=all
 cairn cat host/web2/latest root.tree.catalog >catalog.db 2>/dev/null
 cmp before.db catalog.db || fail "the same tree, another catalog"

@@ -90,19 +90,19 @@ static const struct defect {
 	    0, 1, false, "at offset 0: zstd data expands to more than" },
 	{ "chunk-missing", "'$' at offset 65536: missing\n", 1, 0, false,
 	    "at offset 65536: '" },
-	{ "manifest-not-json", "$: no JSON: line 1 column 33: ", 0, 0, false,
-	    "$: no JSON: line 1 column 33: " },
+	{ "manifest-not-json", "'$': no JSON: line 1 column 33: ", 0, 0, false,
+	    "'$': no JSON: line 1 column 33: " },
 	{ "manifest-missing-file",
 	    "'$' lists 'extra.img.fidx', which does not exist\n", 0, 0, false,
 	    NULL },
 	{ "manifest-other-snapshot",
-	    "$: manifest of 'vm/101/2026-07-15T08:30:00Z', want that of "
+	    "'$': manifest of 'vm/101/2026-07-15T08:30:00Z', want that of "
 	    "'vm/100/2026-07-15T08:30:00Z'\n",
-	    0, 0, false, "$: manifest of 'vm/101/2026-07-15T08:30:00Z'" },
+	    0, 0, false, "'$': manifest of 'vm/101/2026-07-15T08:30:00Z'" },
 	{ "manifest-dotdot",
-	    "$: 'files'[3]: '../../101/2026-07-15T08:30:00Z/drive-scsi0.img."
+	    "'$': 'files'[3]: '../../101/2026-07-15T08:30:00Z/drive-scsi0.img."
 	    "fidx' is no file name",
-	    0, 0, false, "$: 'files'[3]: '../../101/" },
+	    0, 0, false, "'$': 'files'[3]: '../../101/" },
 	{ "manifest-csum", "b08e4c92, '$' lists 000000000000", 0, 0, false,
 	    "index.json.blob lists 0000000000000000" },
 	{ "manifest-crypt-mode", "not encrypted, '$' says that it is\n", 0, 0,

@@ -103,9 +103,9 @@ static void finds_damaged_files(void **state)
 		{ "a.conf.blob", flip_last, "a.conf.blob': checksum " },
 		{ "a.conf.blob", cut_one, "a.conf.blob': size " },
 		{ "a.conf.blob", cut_all, "a.conf.blob': blob of 0 bytes" },
-		{ BACKUP_MANIFEST, flip_last, BACKUP_MANIFEST ": " },
-		{ BACKUP_MANIFEST, cut_one, BACKUP_MANIFEST ": " },
-		{ BACKUP_MANIFEST, cut_all, BACKUP_MANIFEST ": " },
+		{ BACKUP_MANIFEST, flip_last, BACKUP_MANIFEST "': " },
+		{ BACKUP_MANIFEST, cut_one, BACKUP_MANIFEST "': " },
+		{ BACKUP_MANIFEST, cut_all, BACKUP_MANIFEST "': " },
 	};
 	struct restorefix *f = *state;
 	struct backup_snapshot sound;
