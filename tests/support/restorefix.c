@@ -19,15 +19,18 @@ static void on_message(void *ctx, enum task_level level, const char *text)
 	struct restorefix *f = ctx;
 	struct err e = ERR_INIT;
 
+	(void)pthread_mutex_lock(&f->told);
 	if (buf_append_fmt(&f->messages, &e, "%c %s\n", letters[level], text) <
 	    0)
 		abort();
+	(void)pthread_mutex_unlock(&f->told);
 }
 
 static void on_progress(void *ctx, const struct task_progress *p)
 {
 	struct restorefix *f = ctx;
 
+	(void)pthread_mutex_lock(&f->told);
 	if (strcmp(f->phase, p->phase) == 0 && p->done < f->last.done)
 		f->fell = true;
 	(void)snprintf(f->phase, sizeof(f->phase), "%s", p->phase);
@@ -35,6 +38,7 @@ static void on_progress(void *ctx, const struct task_progress *p)
 	f->last.phase = NULL;
 	f->last.counts = NULL;
 	f->last.counts_n = 0;
+	(void)pthread_mutex_unlock(&f->told);
 }
 
 static const struct task_ops ops = { .message = on_message,
@@ -55,6 +59,7 @@ int restorefix_setup(void **state)
 	f->manifest = (struct manifest)MANIFEST_INIT;
 	f->out = -1;
 	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_mutex_init(&f->told, NULL);
 	if (datastore_init(f->path, NULL, &f->task, &f->e) == 0 &&
 	    datastore_open(f->path, DATASTORE_WRITE, NULL, &f->ds, &f->e) == 0)
 		return 0;
@@ -76,6 +81,7 @@ int restorefix_teardown(void **state)
 	datastore_close(f->ds);
 	buf_release(&f->messages);
 	(void)pthread_mutex_destroy(&f->lock);
+	(void)pthread_mutex_destroy(&f->told);
 	free(f->own);
 	tmpdir_remove(&f->dir);
 	free(f);

@@ -37,6 +37,7 @@ struct restorefix {
 	struct task task;
 	pthread_mutex_t lock;      /* of the messages */
 	struct buf messages;       /* one a line: "W text" */
+	pthread_mutex_t told;      /* of what is told, by two at once too */
 	char phase[64];            /* of the last progress */
 	struct task_progress last; /* without counts and phase */
 	bool fell;                 /* progress went back within a phase */
