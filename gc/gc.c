@@ -35,7 +35,8 @@ int gc_check_vanished(struct gc_run *run,
 	*ret_counted = false;
 	if (run->opts->accept_missing)
 		return 0;
-	rc = roots_vanished(run->ds, &run->mark, &n, first, sizeof(first), e);
+	rc = roots_vanished(
+	    run->ds, &run->mark, &run->findings, &n, first, sizeof(first), e);
 	if (rc < 0 || n == 0)
 		return rc;
 	findings_warn(&run->findings,
@@ -167,7 +168,8 @@ static int run_dry(struct gc_run *run, struct err *e)
 	if (rc < 0 || run->opts->accept_missing)
 		return rc;
 	/* A run would not remove what this one counted. */
-	rc = roots_vanished(run->ds, &run->mark, &n, first, sizeof(first), e);
+	rc = roots_vanished(
+	    run->ds, &run->mark, &run->findings, &n, first, sizeof(first), e);
 	if (rc == 0 && n > 0)
 		rc = gc_judge_vanished(run, first,
 		    r->disk_chunks + r->pending_chunks + r->removed_chunks,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "datastore/backupid.h"
 #include "datastore/base/buf.h"
@@ -251,8 +252,23 @@ static bool is_gone(const struct known *now, const struct lines *removed,
 	return !has_uuid(uuid) || !contains(now->uuids, now->n, uuid);
 }
 
-static uint64_t count_vanished(struct lines *old, const struct known *now,
-    const struct lines *removed, const char **ret_first)
+/* In a snapshot set aside, and there: it was not read because it was so asked.
+ * Where that can not be told, it is not. */
+static bool is_set_aside(
+    struct datastore *ds, const struct findings *f, const char *path)
+{
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+
+	return findings_is_ignored(f, path) &&
+	    file_stat_at(ds->root_fd, path, &st, &found, path, &ignored) == 0 &&
+	    found && S_ISREG(st.stx_mode);
+}
+
+static uint64_t count_vanished(struct datastore *ds, const struct findings *f,
+    struct lines *old, const struct known *now, const struct lines *removed,
+    const char **ret_first)
 {
 	uint64_t count = 0;
 
@@ -260,7 +276,8 @@ static uint64_t count_vanished(struct lines *old, const struct known *now,
 		char *uuid = old->items[i];
 		const char *path = split_root(uuid);
 
-		if (path == NULL || !is_gone(now, removed, uuid, path))
+		if (path == NULL || !is_gone(now, removed, uuid, path) ||
+		    is_set_aside(ds, f, path))
 			continue;
 		if (count == 0)
 			*ret_first = path;
@@ -269,8 +286,9 @@ static uint64_t count_vanished(struct lines *old, const struct known *now,
 	return count;
 }
 
-int roots_vanished(struct datastore *ds, const struct mark *m, uint64_t *ret_n,
-    char *ret_first, size_t size, struct err *e)
+int roots_vanished(struct datastore *ds, const struct mark *m,
+    const struct findings *f, uint64_t *ret_n, char *ret_first, size_t size,
+    struct err *e)
 {
 	struct lines old = LINES_INIT;
 	struct lines removed = LINES_INIT;
@@ -288,7 +306,7 @@ int roots_vanished(struct datastore *ds, const struct mark *m, uint64_t *ret_n,
 	if (is_ended(&old)) {
 		known_sort(&now);
 		lines_sort(&removed);
-		count = count_vanished(&old, &now, &removed, &first);
+		count = count_vanished(ds, f, &old, &now, &removed, &first);
 	}
 	(void)text_name(ret_first, size, first);
 	*ret_n = count;

@@ -19,6 +19,7 @@
 
 #include "datastore/base/err.h"
 #include "datastore/datastore.h"
+#include "gc/findings.h"
 #include "gc/mark.h"
 
 #define ROOTS_NAME "roots"
@@ -26,11 +27,13 @@
 /*
  * How many roots of the last run are gone unrecorded, and the first one's
  * path, as text.  Gone: no root of m has its path or its uuid (a snapshot may
- * have been moved by hand), and its snapshot is not in `removed`.  A file of
- * roots that is missing, or has no end, tells nothing: 0.
+ * have been moved by hand), its snapshot is not in `removed`, and it is no file
+ * that is there in a snapshot that f sets aside.  A file of roots that is
+ * missing, or has no end, tells nothing: 0.
  */
-int roots_vanished(struct datastore *ds, const struct mark *m, uint64_t *ret_n,
-    char *ret_first, size_t size, struct err *e);
+int roots_vanished(struct datastore *ds, const struct mark *m,
+    const struct findings *f, uint64_t *ret_n, char *ret_first, size_t size,
+    struct err *e);
 
 /* The same between two marks of one run. */
 int roots_gone(struct datastore *ds, const struct mark *before,

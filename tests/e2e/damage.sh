@@ -637,7 +637,6 @@ deduplication: 1.00
 free space:    FIGURES
 to free the pending 293 KiB now: cairn gc --cutoff 0
 ! cairn: warning: 'DIR/store/host/a/2001-01-01T00:00:00Z/disk.img.fidx': 10 bytes, want at least 4096
-! cairn: warning: 1 index file that the last run read is gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'; 'cairn verify' tells which snapshots lack a file
 END
 check 0 cairn forget $a <<'END'
 forgot host/a/2001-01-01T00:00:00Z

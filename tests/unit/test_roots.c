@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "datastore/snapshot.h"
 #include "tests/support/gcfix.h"
@@ -286,6 +287,31 @@ static void a_list_that_can_not_be_written(void **state)
 	assert_text(f, "removed", "");
 }
 
+/* Not read, as asked, is not gone; removed from a snapshot set aside is. */
+static void what_is_set_aside_is_not_gone(void **state)
+{
+	struct backup_snapshot s0 = {
+		.group = { .type = BACKUP_HOST, .id = "a" },
+		.time = GCFIX_T0,
+	};
+	struct gcfix *f = *state;
+
+	two_groups(f, 30);
+	gcfix_age(f, OLD);
+	tmpdir_put_str(f->dir.fd, "store/" A0 "/a.img.fidx", "short");
+	f->opts.ignore = &s0;
+	f->opts.ignore_n = 1;
+	f->opts.dry_run = true;
+	assert_ok(gcfix_run(f), &f->e);
+	assert_int_equal(unlinkat(f->dir.fd, "store/" A0 "/a.img.fidx", 0), 0);
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "is gone");
+	tmpdir_put_str(f->dir.fd, "store/" A0 "/a.img.fidx", "short");
+	f->opts.dry_run = false;
+	assert_ok(gcfix_run(f), &f->e);
+	assert_int_equal(gcfix_said(f, "that the last run read"), 0);
+	assert_int_equal(gcfix_have(f, 100, 10), 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +326,7 @@ int main(void)
 		GCFIX_TEST(a_torn_list_is_none),
 		GCFIX_TEST(it_holds_without_touches),
 		GCFIX_TEST(a_margin_does_not_disarm_it),
+		GCFIX_TEST(what_is_set_aside_is_not_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
