@@ -105,45 +105,6 @@ out:
 	return EXIT_DONE;
 }
 
-static bool did_not_work(const struct history_run *r)
-{
-	return r->result != HISTORY_RUNNING && r->result != HISTORY_DONE &&
-	    r->result != HISTORY_INCOMPLETE;
-}
-
-static int keep_newest(void *ctx, const struct history_run *r, struct err *e)
-{
-	(void)e;
-	*(struct history_run *)ctx = *r;
-	return 0;
-}
-
-/* The newest run of both, as far as they can be read: it is for people. */
-static void look_for_failed(struct app *app, struct datastore *ds,
-    const struct gc_last *last, struct gc_seen *seen)
-{
-	const struct history_query q = { .kind = HISTORY_GC, .limit = 1 };
-	struct history_run newest = { .started = 0 };
-	struct history_run trace = { .started = 0 };
-	struct err why = ERR_INIT;
-	struct history *h = NULL;
-	bool found = false;
-	int rc = history_open(ds, HISTORY_READ, &app->task, &h, &found, &why);
-
-	if (rc == 0 && h != NULL)
-		rc = history_runs(h, &q, keep_newest, &newest, &why);
-	history_close(h);
-	if (rc < 0)
-		task_message(&app->task, TASK_WARNING, "%s", why.msg);
-	(void)err_forget(&why);
-	if (history_gc_trace(ds, &trace, &found, &why) == 0 && found &&
-	    trace.started > newest.started)
-		newest = trace;
-	seen->failed = newest;
-	seen->has_failed = newest.started != 0 && did_not_work(&newest) &&
-	    newest.started >= last->result.started;
-}
-
 static int status(struct app *app, struct err *e)
 {
 	struct err ignored = ERR_INIT;
@@ -161,7 +122,7 @@ static int status(struct app *app, struct err *e)
 	if (rc == ERR_CORRUPT)
 		err_suffix(e, "; the next garbage collection writes it anew");
 	if (rc == 0) {
-		look_for_failed(app, ds, &last, &seen);
+		gc_report_look(app, ds, &last, &seen);
 		if (running &&
 		    gcrunning_read(ds, &seen.now, &seen.has_now, &ignored) < 0)
 			seen.has_now = false;

@@ -238,6 +238,54 @@ void gc_report_stopped(struct app *app, const struct gc_result *r)
 	    text_plural(r->removed_chunks, "was", "were"));
 }
 
+static bool did_not_work(const struct history_run *r)
+{
+	return r->result != HISTORY_RUNNING && r->result != HISTORY_DONE &&
+	    r->result != HISTORY_INCOMPLETE;
+}
+
+static int keep_newest(void *ctx, const struct history_run *r, struct err *e)
+{
+	(void)e;
+	*(struct history_run *)ctx = *r;
+	return 0;
+}
+
+/* One that did not work, and turned this one away meanwhile: how it ended
+ * matters, not that another came. */
+static bool was_in_way(
+    const struct history_run *trace, const struct history_run *newest)
+{
+	return newest->result == HISTORY_BUSY && did_not_work(trace) &&
+	    (trace->ended == 0 || trace->ended >= newest->started);
+}
+
+/* The newest run of both, as far as they can be read: it is for people. */
+void gc_report_look(struct app *app, struct datastore *ds,
+    const struct gc_last *last, struct gc_seen *seen)
+{
+	const struct history_query q = { .kind = HISTORY_GC, .limit = 1 };
+	struct history_run newest = { .started = 0 };
+	struct history_run trace = { .started = 0 };
+	struct err why = ERR_INIT;
+	struct history *h = NULL;
+	bool found = false;
+	int rc = history_open(ds, HISTORY_READ, &app->task, &h, &found, &why);
+
+	if (rc == 0 && h != NULL)
+		rc = history_runs(h, &q, keep_newest, &newest, &why);
+	history_close(h);
+	if (rc < 0)
+		task_message(&app->task, TASK_WARNING, "%s", why.msg);
+	(void)err_forget(&why);
+	if (history_gc_trace(ds, &trace, &found, &why) == 0 && found &&
+	    (trace.started > newest.started || was_in_way(&trace, &newest)))
+		newest = trace;
+	seen->failed = newest;
+	seen->has_failed = newest.started != 0 && did_not_work(&newest) &&
+	    newest.started >= last->result.started;
+}
+
 static void status_json(struct js *doc, const struct gc_last *last,
     const char *running, const struct gc_seen *seen, struct err *e)
 {

@@ -27,6 +27,10 @@ struct gc_seen {
 	bool has_failed;
 };
 
+/* Fill in seen->failed. */
+void gc_report_look(struct app *app, struct datastore *ds,
+    const struct gc_last *last, struct gc_seen *seen);
+
 /* `gc status`; running: who, or NULL. */
 int gc_report_status(struct app *app, const struct gc_last *last,
     const char *running, const struct gc_seen *seen, struct err *e);

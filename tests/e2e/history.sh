@@ -103,6 +103,15 @@ run cairn gc
 [ "$code" -eq 75 ] || fail "exit code $code"
 kill -KILL $pid
 wait $pid 2>/dev/null || true
+# Who was turned away meanwhile does not hide it.
+run cairn gc status
+grep '^last attempt' -A1 "$out" >got
+: >"$err"
+mv got "$out"
+expect 0 <<'END'
+last attempt:  killed, begun TIME by pid PID on HOST
+               ended without a word before its first phase
+END
 also='s/ +[0-9]+s / TOOK /; s/ - +killed/ TOOK  killed/; s/TIME +/TIME /; s/ +BY$/ BY/; s/ +pid PID on .*/ WHO/; s/^ +-/   -/'
 run cairn history --limit 5
 sed -i 1d "$out"
