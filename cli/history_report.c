@@ -32,8 +32,9 @@ static const char *removed_text(
 	if (removes_nothing(r))
 		(void)snprintf(out, REMOVED_SIZE, "-");
 	else if (removes_chunks(r))
-		(void)snprintf(out, REMOVED_SIZE, "%" PRIu64 " chunk%s, %s",
-		    r->removed, s, text_size(size, r->freed));
+		(void)snprintf(out, REMOVED_SIZE, "%s%" PRIu64 " chunk%s, %s",
+		    r->ended == 0 ? "at least " : "", r->removed, s,
+		    text_size(size, r->freed));
 	else
 		(void)snprintf(
 		    out, REMOVED_SIZE, "%" PRIu64 " snapshot%s", r->removed, s);

@@ -179,7 +179,8 @@ struct history_query {
 
 /*
  * The newest first.  fn's failure ends it and is returned.  The result is
- * HISTORY_KILLED also where nobody wrote that down so far.
+ * HISTORY_KILLED also where nobody wrote that down so far.  Of a garbage
+ * collection without an end, removed and freed are what is in its log, or more.
  */
 int history_runs(struct history *h, const struct history_query *q,
     int (*fn)(void *ctx, const struct history_run *r, struct err *e), void *ctx,

@@ -145,6 +145,30 @@ int history_is_alive(
 	return rc;
 }
 
+/* One without an end wrote no figures: at least what it logged is gone. */
+static int count_logged(struct history *h, struct history_run *r, struct err *e)
+{
+	const struct history_value v = { .number = r->id };
+	int64_t n = 0;
+	int64_t bytes = 0;
+	int rc = history_sql_run(h,
+	    "select count(*) from removed where run = ? and what = 'garbage'",
+	    &v, 1, &n, e);
+
+	if (rc == 0)
+		rc = history_sql_run(h,
+		    "select total(bytes) from removed where run = ? and "
+		    "what = 'garbage'",
+		    &v, 1, &bytes, e);
+	if (rc < 0)
+		return rc;
+	if (n > 0 && (uint64_t)n > r->removed)
+		r->removed = (uint64_t)n;
+	if (bytes > 0 && (uint64_t)bytes > r->freed)
+		r->freed = (uint64_t)bytes;
+	return 0;
+}
+
 static int tell_run(struct history *h, sqlite3_stmt *stmt,
     int (*fn)(void *ctx, const struct history_run *r, struct err *e), void *ctx,
     struct err *e)
@@ -157,6 +181,8 @@ static int tell_run(struct history *h, sqlite3_stmt *stmt,
 		rc = history_is_alive(h, &r, &alive, e);
 	if (rc == 0 && !alive)
 		r.result = HISTORY_KILLED;
+	if (rc == 0 && r.kind == HISTORY_GC && r.ended == 0)
+		rc = count_logged(h, &r, e);
 	return rc < 0 ? rc : fn(ctx, &r, e);
 }
 

@@ -256,6 +256,40 @@ static void it_is_bounded(void **state)
 	history_close(h);
 }
 
+static int keep_run(void *ctx, const struct history_run *r, struct err *e)
+{
+	(void)e;
+	*(struct history_run *)ctx = *r;
+	return 0;
+}
+
+/* It wrote no figures: they are those of its log, and of chunks alone. */
+static void the_dead_removed_what_they_logged(void **state)
+{
+	struct gcfix *f = *state;
+	const struct history_query q = { .any_kind = true, .run = 1 };
+	struct history *h = open_history(f, f->ds, HISTORY_WRITE);
+	struct history_run r;
+
+	history_run_init(&r, f->ds, HISTORY_GC);
+	assert_ok(history_add(h, &r, &f->e), &f->e);
+	put_removed(f, h, 1, 0, 10, 10);
+	assert_ok(history_runs(h, &q, keep_run, &r, &f->e), &f->e);
+	assert_int_equal(r.result, HISTORY_KILLED);
+	assert_int_equal(r.removed, 4);
+	assert_int_equal(r.freed, 0 + 3 + 6 + 9);
+	/* An end has figures of its own. */
+	r.result = HISTORY_DONE;
+	r.ended = r.started + 1;
+	r.removed = 3;
+	r.freed = 7;
+	assert_ok(history_update(h, &r, NULL, 0, &f->e), &f->e);
+	assert_ok(history_runs(h, &q, keep_run, &r, &f->e), &f->e);
+	assert_int_equal(r.removed, 3);
+	assert_int_equal(r.freed, 7);
+	history_close(h);
+}
+
 /* 90 days; the run itself stays. */
 static void old_files_are_dropped(void **state)
 {
@@ -651,6 +685,7 @@ int main(void)
 		GCFIX_TEST(comes_back),
 		GCFIX_TEST(the_dead_are_known),
 		GCFIX_TEST(it_is_bounded),
+		GCFIX_TEST(the_dead_removed_what_they_logged),
 		GCFIX_TEST(old_files_are_dropped),
 		GCFIX_TEST(damage_is_told),
 		GCFIX_TEST(it_is_locked),
