@@ -48,6 +48,7 @@ void gc_report_json(struct js *obj, const struct gc_result *r, struct err *e)
 	js_set_u64(obj, "missing-chunks", r->missing_chunks, e);
 	js_set_u64(obj, "hurt-snapshots", r->hurt_snapshots, e);
 	js_set_u64(obj, "forgotten-snapshots", r->forgotten_snapshots, e);
+	js_set_u64(obj, "vanished-files", r->vanished_files, e);
 	js_set_u64(obj, "disk-chunks", r->disk_chunks, e);
 	js_set_u64(obj, "disk-bytes", r->disk_bytes, e);
 	js_set_u64(obj, "removed-chunks", r->removed_chunks, e);
@@ -94,11 +95,8 @@ static int print_no_garbage(const struct gc_result *r, struct err *e)
 		    "               nothing is garbage: every chunk is "
 		    "referenced\n");
 	return output_text(e,
-	    "               nothing is garbage: %" PRIu64
-	    " snapshot%s removed since the last run, but all their chunks "
-	    "are shared with others\n",
-	    r->forgotten_snapshots,
-	    text_plural(r->forgotten_snapshots, "", "s"));
+	    "               nothing is garbage: what was removed since the last "
+	    "run shares all its chunks with what is left\n");
 }
 
 /* What stays although nothing may reference it, until when, and why. */
@@ -134,10 +132,12 @@ static int print_troubles(
 	if (r->missing_chunks > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " referenced chunk%s, which hurts %" PRIu64
-		    " snapshot%s; see the warnings\n",
+		    " snapshot%s; '%s' names what is hurt, a push of the same "
+		    "data mends it\n",
 		    "missing:", r->missing_chunks,
 		    text_plural(r->missing_chunks, "", "s"), r->hurt_snapshots,
-		    text_plural(r->hurt_snapshots, "", "s"));
+		    text_plural(r->hurt_snapshots, "", "s"),
+		    hint_command(app, HINT_STORE, "verify", command));
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " %s, %" PRIu64
@@ -203,7 +203,9 @@ static int print_advice(
 	char size[TEXT_SIZE_SIZE];
 	char command[HINT_SIZE];
 
-	if (r->pending_chunks == 0 || r->pending_cause != GC_PENDING_CUTOFF)
+	/* Not while it is open why something is not there. */
+	if (r->pending_chunks == 0 || r->vanished_files > 0 ||
+	    r->pending_cause != GC_PENDING_CUTOFF)
 		return 0;
 	return output_text(e, "to free the pending %s now: %s\n",
 	    text_size(size, r->pending_bytes),

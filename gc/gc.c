@@ -39,10 +39,11 @@ int gc_check_vanished(struct gc_run *run,
 	    run->ds, &run->mark, &run->findings, &n, first, sizeof(first), e);
 	if (rc < 0 || n == 0)
 		return rc;
+	run->r.vanished_files = n;
 	findings_warn(&run->findings,
 	    "%" PRIu64 " index file%s that the last run read %s gone and "
-	    "nobody recorded the removal, the first one is '%s'; 'cairn "
-	    "verify' tells which snapshots lack a file",
+	    "nobody recorded the removal, the first one is '%s': was it "
+	    "removed by hand, or is something not mounted?",
 	    n, text_plural(n, "", "s"), text_plural(n, "is", "are"), first);
 	rc = count(run, &chunks, &would_go, e);
 	if (rc < 0)

@@ -64,6 +64,7 @@ static const struct field own_fields[] = {
 	FIELD("missing-chunks", missing_chunks),
 	FIELD("hurt-snapshots", hurt_snapshots),
 	FIELD("forgotten-snapshots", forgotten_snapshots),
+	FIELD("vanished-files", vanished_files),
 	FIELD("removed-temporary", removed_tmp),
 	FIELD("free-before", free_before),
 	FIELD("free-after", free_after),

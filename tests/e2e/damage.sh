@@ -462,7 +462,7 @@ cat host/a/2001-01-01T00:00:00Z x.conf: 0
 verify host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 'disk.img.fidx', which does not exist
 gc: 0
-    ! cairn: warning: 1 index file that the last run read is gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx'; 'cairn verify' tells which snapshots lack a file
+    ! cairn: warning: 1 index file that the last run read is gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/disk.img.fidx': was it removed by hand, or is something not mounted?
 note host/a/2001-01-01T00:00:00Z text: 0
 protect host/a/2001-01-01T00:00:00Z: 0
 END

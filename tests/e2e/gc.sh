@@ -82,7 +82,7 @@ removed:       0 chunks, 0 B
 in use:        19 chunks, 1.078 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.06
-missing:       1 referenced chunk, which hurts 1 snapshot; see the warnings
+missing:       1 referenced chunk, which hurts 1 snapshot; 'cairn verify' names what is hurt, a push of the same data mends it
 free space:    FIGURES
 ! cairn: warning: chunk DIGEST is missing; 'host/b/2001-01-01T00:00:00Z/r.raw.didx' references it
 ! cairn: warning: 'host/b/2001-01-01T00:00:00Z' is hurt: it lacks 1 chunk
@@ -93,7 +93,7 @@ would remove:  0 chunks, 0 B
 in use:        19 chunks, 1.078 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.06
-missing:       1 referenced chunk, which hurts 1 snapshot; see the warnings
+missing:       1 referenced chunk, which hurts 1 snapshot; 'cairn verify' names what is hurt, a push of the same data mends it
 ! cairn: warning: chunk DIGEST is missing; 'host/b/2001-01-01T00:00:00Z/r.raw.didx' references it
 ! cairn: warning: 'host/b/2001-01-01T00:00:00Z' is hurt: it lacks 1 chunk
 END
@@ -153,7 +153,7 @@ old store
 also='s/(free space: +).*/\1FIGURES/'
 check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
-               nothing is garbage: 1 snapshot removed since the last run, but all their chunks are shared with others
+               nothing is garbage: what was removed since the last run shares all its chunks with what is left
 in use:        20 chunks, 1.145 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.00
@@ -208,7 +208,7 @@ rm -r store/host
 mkdir -p store/host
 old store
 check 1 cairn gc <<'END'
-! cairn: warning: 3 index files that the last run read are gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/a.img.fidx'; 'cairn verify' tells which snapshots lack a file
+! cairn: warning: 3 index files that the last run read are gone and nobody recorded the removal, the first one is 'host/a/2001-01-01T00:00:00Z/a.img.fidx': was it removed by hand, or is something not mounted?
 ! cairn: 'host/a/2001-01-01T00:00:00Z/a.img.fidx' is gone from 'DIR/store' and nobody recorded its removal, and 20 of 20 chunks would go, now or when the safety margin is over: is something not mounted? If not, say --accept-missing
 END
 [ "$(garbage)" -gt 10 ] || fail "removed all the same"

@@ -164,7 +164,7 @@ last attempt:  busy, begun TIME by pid PID on HOST
                'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
 last run:      ended TIME
 removed:       0 chunks, 0 B
-               nothing is garbage: 2 snapshots removed since the last run, but all their chunks are shared with others
+               nothing is garbage: what was removed since the last run shares all its chunks with what is left
 in use:        20 chunks, 5.191 MiB
 referenced by: 4 index files, 5.381 MiB
 deduplication: 1.04

@@ -209,7 +209,7 @@ no damage found
 END
 also='s/(free space: +).*/\1FIGURES/' check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
-               nothing is garbage: 1 snapshot removed since the last run, but all their chunks are shared with others
+               nothing is garbage: what was removed since the last run shares all its chunks with what is left
 in use:        2 chunks, 1 MiB
 referenced by: 1 index file, 1 MiB
 deduplication: 1.00
