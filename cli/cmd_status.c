@@ -10,6 +10,7 @@
 #include "cli/exit.h"
 #include "cli/gc_report.h"
 #include "cli/hint.h"
+#include "cli/history_report.h"
 #include "cli/output.h"
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
@@ -32,6 +33,7 @@ struct status {
 	size_t damaged;
 	struct registration_list sessions;
 	struct gc_last gc;
+	struct gc_seen gc_seen;
 	bool gc_damaged; /* nobody knows what it was */
 	bool damaged_places;
 	bool gc_running;
@@ -138,7 +140,11 @@ static int collect(struct status *s, struct err *e)
 	if (rc == 0)
 		rc = gc_is_running(
 		    s->ds, &s->gc_running, s->gc_who, sizeof(s->gc_who), e);
-	return rc < 0 ? rc : read_last_gc(s, e);
+	if (rc == 0)
+		rc = read_last_gc(s, e);
+	if (rc == 0)
+		gc_report_look(s->app, s->ds, &s->gc, &s->gc_seen);
+	return rc;
 }
 
 static struct js *sessions_json(const struct status *s, struct err *e)
@@ -201,6 +207,11 @@ static int print_json(const struct status *s, struct err *e)
 	} else {
 		js_set_null(doc, "gc", e);
 	}
+	if (s->gc_seen.has_failed)
+		js_set(doc, "gc-failed",
+		    history_report_json(&s->gc_seen.failed, e), e);
+	else
+		js_set_null(doc, "gc-failed", e);
 	return output_json(doc, e);
 }
 
@@ -271,6 +282,20 @@ static int print_sessions(const struct status *s, struct err *e)
 	return rc;
 }
 
+/* The last one did not do its work: in one line, gc status has the rest. */
+static int print_attempt(const struct status *s, struct err *e)
+{
+	const struct history_run *r = &s->gc_seen.failed;
+	char began[TEXT_TIME_SIZE];
+	char why[1024];
+
+	if (!s->gc_seen.has_failed)
+		return 0;
+	return output_text(e, "gc:          last attempt: %s, %s%s%s\n",
+	    history_result_name(r->result), text_time(began, r->started),
+	    r->why[0] != '\0' ? ": " : "", text_name(why, sizeof(why), r->why));
+}
+
 static int print_gc(const struct status *s, struct err *e)
 {
 	const struct gc_result *r = &s->gc.result;
@@ -281,6 +306,8 @@ static int print_gc(const struct status *s, struct err *e)
 
 	if (s->gc_running)
 		rc = output_text(e, "gc:          running: %s\n", s->gc_who);
+	if (rc == 0)
+		rc = print_attempt(s, e);
 	if (rc == 0 && s->gc_damaged)
 		return output_text(e, "gc:          see the warning\n");
 	if (rc == 0 && !s->gc.found)

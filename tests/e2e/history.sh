@@ -112,6 +112,15 @@ expect 0 <<'END'
 last attempt:  killed, begun TIME by pid PID on HOST
                ended without a word before its first phase
 END
+run cairn status
+grep '^gc: .*attempt' "$out" >got
+: >"$err"
+mv got "$out"
+expect 0 <<'END'
+gc:          last attempt: killed, TIME: ended without a word before its first phase
+END
+run cairn --json status
+[ "$(json "$out" 'd["gc-failed"]["result"]')" = killed ] || fail "$(cat "$out")"
 also='s/ +[0-9]+s / TOOK /; s/ - +killed/ TOOK  killed/; s/TIME +/TIME /; s/ +BY$/ BY/; s/ +pid PID on .*/ WHO/; s/^ +-/   -/'
 run cairn history --limit 5
 sed -i 1d "$out"
