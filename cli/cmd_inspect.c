@@ -237,6 +237,16 @@ static int check_digest(
 	return fact_damage(in, &why, e);
 }
 
+/* Of a blob, or a chunk: what lies under it is meant to be one. */
+static bool has_stored_name(const char *base)
+{
+	struct digest d;
+
+	return backup_file_kind(base) != BACKUP_FILE_NONE ||
+	    (strlen(base) >= DIGEST_HEX_SIZE - 1 &&
+		digest_parse(base, DIGEST_HEX_SIZE - 1, &d));
+}
+
 static int inspect_blob(
     struct inspection *in, const struct buf *raw, struct err *e)
 {
@@ -244,8 +254,16 @@ static int inspect_blob(
 	struct codec *codec = NULL;
 	enum blob_kind kind = BLOB_PLAIN;
 	struct err why = ERR_INIT;
-	int rc = blob_check(raw->data, raw->len, &kind, &why);
+	bool is_blob = blob_identify(raw->data, raw->len, &kind, &why) == 0;
+	int rc = 0;
 
+	(void)err_forget(&why);
+	rc = blob_check(raw->data, raw->len, &kind, &why);
+	if (rc == ERR_CORRUPT && !has_stored_name(in->base) && !is_blob)
+		return err_set(e, ERR_INVALID,
+		    "'%s' is no index, blob or chunk: neither its first bytes "
+		    "nor its name are those of one",
+		    in->shown);
 	if (rc == ERR_CORRUPT)
 		return fact_damage(in, &why, e);
 	rc = fact(in, "kind", blob_kind_name(kind), e);

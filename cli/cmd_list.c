@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/exit.h"
 #include "cli/meant.h"
+#include "cli/opened.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -525,7 +526,7 @@ int cmd_files(struct app *app, const struct invocation *inv, struct err *e)
 	if (rc == 0)
 		rc = tree_open_snapshot(ds, &id, &fd, e);
 	if (rc == 0)
-		rc = tree_read_manifest(ds, &id, fd, &m, e);
+		rc = opened_read_manifest(app, ds, &id, fd, &m, e);
 	if (rc == 0)
 		rc = app->json ? files_json(&id, &m, e) : files_table(&m, e);
 	file_close(&fd);

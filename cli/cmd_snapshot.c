@@ -9,6 +9,7 @@
 #include "cli/exit.h"
 #include "cli/hint.h"
 #include "cli/meant.h"
+#include "cli/opened.h"
 #include "cli/output.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
@@ -304,7 +305,7 @@ static int show_note(struct app *app, struct datastore *ds,
 	int rc = tree_open_snapshot(ds, id, &fd, e);
 
 	if (rc == 0)
-		rc = tree_read_manifest(ds, id, fd, &m, e);
+		rc = opened_read_manifest(app, ds, id, fd, &m, e);
 	if (rc == 0 && app->json) {
 		struct js *doc = js_object();
 

@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
@@ -17,6 +18,7 @@
 
 /* What is to be verified, and what could not be listed. */
 struct scope {
+	struct app *app;
 	struct datastore *ds;
 	struct task *task;
 	struct backup_snapshot *items;
@@ -170,6 +172,7 @@ static int print_json(
 	js_set_u64(doc, "bad-chunks", r->bad_chunks, e);
 	js_set_u64(doc, "kept-chunks", r->kept_chunks, e);
 	js_set_u64(doc, "unreadable-chunks", r->unreadable_chunks, e);
+	js_set_u64(doc, "damaged-files", r->damaged_files, e);
 	for (size_t i = 0; i < r->hurt_n; i++) {
 		struct js *o = js_object();
 
@@ -234,6 +237,34 @@ static int print_files(
 	return rc;
 }
 
+static int print_next_steps(
+    const struct scope *s, const struct verify_result *r, struct err *e)
+{
+	char list[HINT_SIZE];
+	char forget[HINT_SIZE];
+	int rc = 0;
+
+	if (r->chunks > 0 && r->missing_chunks == r->chunks) {
+		rc = output_text(e,
+		    "no chunk is there at all: was '.chunks' emptied, or is "
+		    "its file system not mounted?\n");
+	} else if (r->missing_chunks + r->bad_chunks > 0) {
+		rc = output_text(e,
+		    "a push of the same data stores missing and bad chunks "
+		    "again; then verify once more\n");
+	}
+	if (rc == 0 && r->damaged_files > 0) {
+		rc = output_text(e,
+		    "no push mends a manifest, index or blob: '%s' shows the "
+		    "snapshots that may have the data whole, then '%s' removes "
+		    "a damaged one\n",
+		    hint_command(s->app, HINT_NAMESPACE, "list", list),
+		    hint_command(
+			s->app, HINT_NAMESPACE, "forget SNAPSHOT", forget));
+	}
+	return rc;
+}
+
 static int print_hurt(
     const struct scope *s, const struct verify_result *r, struct err *e)
 {
@@ -259,11 +290,8 @@ static int print_hurt(
 		    "hurt: %zu place%s where nothing could be listed\n",
 		    s->obstacles, text_plural(s->obstacles, "", "s"));
 	}
-	if (rc == 0 && r->missing_chunks + r->bad_chunks > 0) {
-		rc = output_text(e,
-		    "a push of the same data stores missing and bad chunks "
-		    "again; then verify once more\n");
-	}
+	if (rc == 0)
+		rc = print_next_steps(s, r, e);
 	if (rc == 0 && r->hurt_n == 0 && s->obstacles == 0)
 		rc = output_text(e, "no damage found\n");
 	return rc;
@@ -279,8 +307,14 @@ static int print_text(
 	    text_plural(r->chunks, "", "s"), text_size(size, r->bytes));
 
 	if (rc == 0 && r->unfinished > 0) {
-		rc = output_text(
-		    e, "passed over: %" PRIu64 " unfinished\n", r->unfinished);
+		char list[HINT_SIZE];
+
+		rc = output_text(e,
+		    "passed over: %" PRIu64 " unfinished (without a manifest; "
+		    "'%s' names %s)\n",
+		    r->unfinished,
+		    hint_command(s->app, HINT_NAMESPACE, "list --all", list),
+		    text_plural(r->unfinished, "it", "them"));
 	}
 	if (rc == 0 && r->busy > 0) {
 		rc = output_text(e,
@@ -332,6 +366,7 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct verify_result result = { .hurt = NULL };
 	struct scope s = {
+		.app = app,
 		.task = &app->task,
 		.verbose = invocation_has(inv, "verbose"),
 	};

@@ -99,46 +99,71 @@ void hint_no_space(const struct app *app, struct err *e)
 	    hint_command(app, HINT_STORE, "gc --cutoff 0", gc));
 }
 
-void hint_damaged_file(
-    const struct app *app, const struct backup_snapshot *id, struct err *e)
+/* As it is typed: --ns says the namespace. */
+const char *hint_snapshot(const struct app *app, const char *command,
+    const struct backup_snapshot *id, char out[HINT_SIZE])
 {
 	struct backup_snapshot here = *id;
 	char name[BACKUP_PATH_SIZE];
-	char rest[BACKUP_PATH_SIZE + 16];
+	char rest[BACKUP_PATH_SIZE + 32];
+
+	here.group.ns.name[0] = '\0';
+	backup_snapshot_text(&here, name);
+	(void)snprintf(rest, sizeof(rest), "%s %s", command, name);
+	return hint_command(app, HINT_NAMESPACE, rest, out);
+}
+
+const char *hint_group(const struct app *app, const char *command,
+    const struct backup_group *g, char out[HINT_SIZE])
+{
+	struct backup_group here = *g;
+	char name[BACKUP_PATH_SIZE];
+	char rest[BACKUP_PATH_SIZE + 32];
+
+	here.ns.name[0] = '\0';
+	backup_group_text(&here, name);
+	(void)snprintf(rest, sizeof(rest), "%s %s", command, name);
+	return hint_command(app, HINT_NAMESPACE, rest, out);
+}
+
+void hint_damaged_file(
+    const struct app *app, const struct backup_snapshot *id, struct err *e)
+{
 	char verify[HINT_SIZE];
 	char list[HINT_SIZE];
 
 	if (e->code != ERR_CORRUPT && !err_is_sys(e, EIO))
 		return;
-	here.group.ns.name[0] = '\0';
-	backup_snapshot_text(&here, name);
-	(void)snprintf(rest, sizeof(rest), "verify %s", name);
-	(void)hint_command(app, HINT_NAMESPACE, rest, verify);
-	backup_group_text(&here.group, name);
-	(void)snprintf(rest, sizeof(rest), "list %s", name);
 	err_suffix(e,
 	    "; '%s' names all that is damaged, '%s' the snapshots that may "
 	    "have it whole",
-	    verify, hint_command(app, HINT_NAMESPACE, rest, list));
+	    hint_snapshot(app, "verify", id, verify),
+	    hint_group(app, "list", &id->group, list));
+}
+
+void hint_unfinished(
+    const struct app *app, const struct backup_snapshot *id, struct err *e)
+{
+	char list[HINT_SIZE];
+
+	if (e->code != ERR_NOTFOUND)
+		return;
+	err_suffix(e,
+	    ": its push has not ended, never did, or the manifest was removed; "
+	    "'%s' names the snapshots that are finished",
+	    hint_group(app, "list", &id->group, list));
 }
 
 void hint_damage(const struct app *app, const struct backup_snapshot *id,
     const char *rest, struct err *e)
 {
-	struct backup_snapshot here = *id;
-	char name[BACKUP_PATH_SIZE];
-	char verify[BACKUP_PATH_SIZE + 16];
 	char command[HINT_SIZE];
 
 	if (e->code != ERR_CORRUPT && !err_is_sys(e, EIO))
 		return;
-	/* As it is typed: --ns says the namespace. */
-	here.group.ns.name[0] = '\0';
-	backup_snapshot_text(&here, name);
-	(void)snprintf(verify, sizeof(verify), "verify %s", name);
 	err_suffix(e,
 	    "; '%s' names all that is damaged%s%s, and a push of the same "
 	    "data mends it",
-	    hint_command(app, HINT_NAMESPACE, verify, command),
-	    rest != NULL ? ", " : "", rest != NULL ? rest : "");
+	    hint_snapshot(app, "verify", id, command), rest != NULL ? ", " : "",
+	    rest != NULL ? rest : "");
 }

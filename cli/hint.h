@@ -44,6 +44,19 @@ void hint_damage(const struct app *app, const struct backup_snapshot *id,
 void hint_damaged_file(
     const struct app *app, const struct backup_snapshot *id, struct err *e);
 
+/*
+ * Behind an error that a snapshot has no manifest: where its data may be found
+ * whole.
+ */
+void hint_unfinished(
+    const struct app *app, const struct backup_snapshot *id, struct err *e);
+
+/* What to type for this snapshot, and for those of its group. */
+const char *hint_snapshot(const struct app *app, const char *command,
+    const struct backup_snapshot *id, char out[HINT_SIZE]);
+const char *hint_group(const struct app *app, const char *command,
+    const struct backup_group *g, char out[HINT_SIZE]);
+
 /* Behind an error of a full file system: how to make room. */
 void hint_no_space(const struct app *app, struct err *e);
 

@@ -10,6 +10,18 @@
 #include "datastore/tree.h"
 #include "index/catalog.h"
 
+int opened_read_manifest(const struct app *app, struct datastore *ds,
+    const struct backup_snapshot *id, int fd, struct manifest *m, struct err *e)
+{
+	int rc = tree_read_manifest(ds, id, fd, m, e);
+
+	if (rc == ERR_NOTFOUND)
+		hint_unfinished(app, id, e);
+	else if (rc < 0)
+		hint_damaged_file(app, id, e);
+	return rc;
+}
+
 int opened_snapshot(
     struct app *app, const char *word, struct opened *o, struct err *e)
 {
@@ -22,10 +34,8 @@ int opened_snapshot(
 		rc = snapshot_hold(o->ds, &o->id, LOCK_SHARED, &o->hold, e);
 	if (rc < 0)
 		return rc;
-	rc = tree_read_manifest(o->ds, &o->id, o->hold.fd, &o->manifest, e);
-	if (rc < 0)
-		hint_damaged_file(app, &o->id, e);
-	return rc;
+	return opened_read_manifest(
+	    app, o->ds, &o->id, o->hold.fd, &o->manifest, e);
 }
 
 int opened_archive(struct opened *o, const char *archive, struct err *e)

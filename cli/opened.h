@@ -33,6 +33,11 @@ struct opened {
 		.manifest = MANIFEST_INIT, .archive = NULL, .catalog = NULL \
 	}
 
+/* tree_read_manifest, with the next step behind an error. */
+int opened_read_manifest(const struct app *app, struct datastore *ds,
+    const struct backup_snapshot *id, int fd, struct manifest *m,
+    struct err *e);
+
 /* word: SNAPSHOT as typed.  *o is OPENED_INIT; release it after errors, too. */
 int opened_snapshot(
     struct app *app, const char *word, struct opened *o, struct err *e);

@@ -111,6 +111,8 @@ static int compare_listed(struct verify *v, const char *shown,
 {
 	int rc = 0;
 
+	if (size != f->size || !digest_equal(csum, &f->csum))
+		v->result.damaged_files++;
 	if (size != f->size) {
 		rc = verify_reason(v, e,
 		    "'%s': size %" PRIu64 ", '%s' lists %" PRIu64, shown, size,
@@ -132,6 +134,7 @@ static int compare_listed(struct verify *v, const char *shown,
 static int not_opened(struct verify *v, const struct manifest_file *f, int rc,
     const struct err *why, struct err *e)
 {
+	v->result.damaged_files++;
 	if (rc != ERR_NOTFOUND || f == NULL)
 		return verify_finding(v, rc, why, e);
 	return verify_reason(v, e, "'%s' lists '%s', which does not exist",
@@ -173,6 +176,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 	char shown[BACKUP_PATH_SIZE];
 	struct buf raw = BUF_INIT;
 	struct digest csum;
+	uint64_t listed = 0;
 	struct err why = ERR_INIT;
 	int rc = 0;
 
@@ -185,6 +189,7 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 		goto out;
 	}
 	v->result.bytes += raw.len;
+	listed = v->result.damaged_files;
 	rc = digest_of(raw.data, raw.len, &csum, e);
 	if (rc == 0)
 		rc = compare_listed(v, shown, f, raw.len, &csum, e);
@@ -192,6 +197,8 @@ static int verify_blob(struct verify *v, const struct in_hand *h,
 		goto out;
 	rc = check_blob_content(v, f, &raw, &why);
 	if (rc < 0) {
+		/* Once, whatever is wrong with it. */
+		v->result.damaged_files = listed + 1;
 		err_prefix(&why, "'%s'", shown);
 		rc = verify_finding(v, rc, &why, e);
 	}
@@ -437,6 +444,7 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 	if (readable) {
 		rc = verify_files(v, &h, e);
 	} else {
+		v->result.damaged_files++;
 		rc = verify_finding(v, rc, &why, e);
 	}
 	if (rc == 0 && !readable)

@@ -62,6 +62,7 @@ struct verify_result {
 	uint64_t bad_chunks;        /* proven */
 	uint64_t kept_chunks;       /* of the bad ones: could not be renamed */
 	uint64_t unreadable_chunks; /* I/O errors */
+	uint64_t damaged_files;     /* manifests, blobs and indexes */
 	struct verify_hurt *hurt;
 	size_t hurt_n;
 };

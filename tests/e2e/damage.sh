@@ -495,6 +495,7 @@ blob of 0 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
       x.conf
+    no push mends a manifest, index or blob: 'cairn list' shows the snapshots that may have the data whole, then 'cairn forget SNAPSHOT' removes a damaged one
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 0, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 0 bytes, want at least 12
@@ -504,6 +505,7 @@ blob of 11 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
       x.conf
+    no push mends a manifest, index or blob: 'cairn list' shows the snapshots that may have the data whole, then 'cairn forget SNAPSHOT' removes a damaged one
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 11, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': blob of 11 bytes, want at least 12
@@ -513,6 +515,7 @@ blob of 12 bytes: verify: 4
     verified 1 snapshot: 9 chunks, 586.1 KiB read
     hurt: host/a/2001-01-01T00:00:00Z
       x.conf
+    no push mends a manifest, index or blob: 'cairn list' shows the snapshots that may have the data whole, then 'cairn forget SNAPSHOT' removes a damaged one
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': size 12, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists 17
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': checksum DIGEST, 'host/a/2001-01-01T00:00:00Z/index.json.blob' lists DIGEST
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/x.conf.blob': plain blob of 12 bytes has CRC 00000000, its header says eacedec0
@@ -531,7 +534,7 @@ expect 0 <<'END'
 list host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 0 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
@@ -550,7 +553,7 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': blob of 11 bytes, want at least 12; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
@@ -569,7 +572,7 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4
@@ -588,7 +591,7 @@ protect host/a/2001-01-01T00:00:00Z: 0
 list host/a: 4
     ! cairn: warning: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
 files host/a/2001-01-01T00:00:00Z: 4
-    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y
+    ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 cat host/a/2001-01-01T00:00:00Z disk.img: 4
     ! cairn: 'host/a/2001-01-01T00:00:00Z/index.json.blob': zstd blob of N bytes has CRC X, not Y; 'cairn verify host/a/2001-01-01T00:00:00Z' names all that is damaged, 'cairn list host/a' the snapshots that may have it whole
 restore host/a/2001-01-01T00:00:00Z disk.img target: 4

@@ -144,10 +144,19 @@ file             cut.json.blob
 damage           zstd blob of 100 bytes has CRC XXXXXXXX, its header says XXXXXXXX
 END
 : >empty
-check 4 cairn inspect empty <<'END'
-file             empty
+cp empty empty.blob
+check 4 cairn inspect empty.blob <<'END'
+file             empty.blob
 damage           blob of 0 bytes, want at least 12
 END
+# What nobody would call a file of a datastore is not damaged.
+echo 'root:x:0:0:root:/root:/bin/sh' >passwd
+for file in empty passwd; do
+	check 2 cairn inspect $file <<END
+file             $file
+! cairn: '$file' is no index, blob or chunk: neither its first bytes nor its name are those of one
+END
+done
 mkdir -p other
 cp $s/c.conf.blob other/index.json.blob
 check 4 cairn inspect other/index.json.blob <<'END'

@@ -295,9 +295,9 @@ END
 ok cairn note host/a/latest ''
 check 0 cairn note host/a/latest </dev/null
 printf x >$'x\e[31m\n\xff'
-check 4 cairn inspect $'x\e[31m\n\xff' <<'END'
+check 2 cairn inspect $'x\e[31m\n\xff' <<'END'
 file             x\x1b[31m\n\xff
-damage           blob of 1 bytes, want at least 12
+! cairn: 'x\x1b[31m\n\xff' is no index, blob or chunk: neither its first bytes nor its name are those of one
 END
 check 1 cairn inspect $'none\e[31m\n\xff' <<'END'
 ! cairn: 'none\x1b[31m\n\xff': No such file or directory
@@ -309,9 +309,9 @@ check 3 cairn restore host/a/latest a.raw $'target\e[31m\n\xff' <<'END'
 ! cairn: warning: 'target\x1b[31m\n\xff' exists and was left alone; --overwrite=changed or always writes it
 END
 touch $'c1 \xc2\x9b31m'
-check 4 cairn inspect $'c1 \xc2\x9b31m' <<'END'
+check 2 cairn inspect $'c1 \xc2\x9b31m' <<'END'
 file             c1 \xc2\x9b31m
-damage           blob of 0 bytes, want at least 12
+! cairn: 'c1 \xc2\x9b31m' is no index, blob or chunk: neither its first bytes nor its name are those of one
 END
 check 1 cairn push host/a a.raw=$'none\e[31m\n\xff' <<'END'
 ! cairn: 'none\x1b[31m\n\xff': No such file or directory
