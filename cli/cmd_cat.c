@@ -76,7 +76,7 @@ static int cat_file(
 		    o->catalog, r, file, to_stdout, NULL, &app->task, e);
 	if (rc == 0)
 		rc = tell_if_cut(o, file, inv->args[2], ret_cut, e);
-	if (rc < 0)
+	if (rc < 0 && o->catalog != NULL)
 		hint_damage(app, &o->id, NULL, e);
 	archive_reader_free(r);
 	free(file);

@@ -7,6 +7,7 @@
 
 #include "cli/cmd.h"
 #include "cli/exit.h"
+#include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/opened.h"
 #include "index/archive.h"
@@ -88,11 +89,22 @@ int cmd_export(struct app *app, const struct invocation *inv, struct err *e)
 	rc = opened_snapshot(app, inv->args[0], &o, e);
 	if (rc == 0)
 		rc = opened_archive(&o, inv->args[1], e);
+	else
+		goto out;
+	if (rc < 0)
+		hint_damaged_file(app, &o.id, e);
 	if (rc == 0 && opts.format == TREE_EXPORT_TAR && inv->args_n < 3 &&
 	    is_tar(inv->args[1]))
 		rc = export_stream(app, &o, e);
 	else if (rc == 0)
 		rc = export_entries(app, &o, inv->args[1], &opts, &result, e);
+	if (rc < 0 && o.archive != NULL)
+		hint_damage(
+		    app, &o.id, "'restore --skip-damaged' gives the rest", e);
+	else if (rc == 0 &&
+	    (result.damaged > 0 || catalog_gaps_any(&result.gaps)))
+		hint_tell_damage(app, &o.id, o.task);
+out:
 	opened_release(&o);
 	if (rc < 0)
 		return rc;

@@ -141,6 +141,19 @@ void hint_damaged_file(
 	    hint_group(app, "list", &id->group, list));
 }
 
+void hint_tell_damage(
+    const struct app *app, const struct backup_snapshot *id, struct task *task)
+{
+	char verify[HINT_SIZE];
+	char list[HINT_SIZE];
+
+	task_message(task, TASK_NOTE,
+	    "'%s' names all that is damaged, and a push of the same data mends "
+	    "its chunks; '%s' names the snapshots that may have it whole",
+	    hint_snapshot(app, "verify", id, verify),
+	    hint_group(app, "list", &id->group, list));
+}
+
 void hint_unfinished(
     const struct app *app, const struct backup_snapshot *id, struct err *e)
 {

@@ -13,6 +13,7 @@
 #include "cli/app.h"
 #include "datastore/backupid.h"
 #include "datastore/base/err.h"
+#include "datastore/base/task.h"
 
 #define HINT_SIZE 320 /* a longer one loses its options, not its command */
 
@@ -43,6 +44,10 @@ void hint_damage(const struct app *app, const struct backup_snapshot *id,
  */
 void hint_damaged_file(
     const struct app *app, const struct backup_snapshot *id, struct err *e);
+
+/* The same as a note, where each damaged thing was named already. */
+void hint_tell_damage(
+    const struct app *app, const struct backup_snapshot *id, struct task *task);
 
 /*
  * Behind an error that a snapshot has no manifest: where its data may be found

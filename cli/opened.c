@@ -27,6 +27,7 @@ int opened_snapshot(
 {
 	int rc = app_open_datastore(app, DATASTORE_READ, &o->ds, e);
 
+	o->app = app;
 	o->task = &app->task;
 	if (rc == 0)
 		rc = meant_find_snapshot(app, o->ds, word, &o->id, e);
@@ -55,6 +56,8 @@ int opened_catalog(struct opened *o, const char *archive, struct err *e)
 	int rc = catalog_open(
 	    o->ds, &o->id, &o->hold, &o->manifest, archive, &o->catalog, e);
 
+	if (rc < 0)
+		hint_damaged_file(o->app, &o->id, e);
 	return rc < 0 ? rc : opened_check(o, o->catalog, e);
 }
 

@@ -17,6 +17,7 @@
 
 /* The snapshot can not be removed meanwhile. */
 struct opened {
+	const struct app *app; /* NULL: not opened */
 	struct datastore *ds;
 	struct backup_snapshot id;
 	struct snapshot_hold hold;
@@ -29,7 +30,7 @@ struct opened {
 
 #define OPENED_INIT                                                         \
 	{                                                                   \
-		.ds = NULL, .hold = SNAPSHOT_HOLD_INIT,                     \
+		.app = NULL, .ds = NULL, .hold = SNAPSHOT_HOLD_INIT,        \
 		.manifest = MANIFEST_INIT, .archive = NULL, .catalog = NULL \
 	}
 

@@ -187,11 +187,6 @@ static int check_opened(struct push_source *s, struct err *e)
 		    "'%s' is a directory, want a file; a directory is stored "
 		    "as .tree",
 		    shown);
-	if (s->kind == PUSH_TREE && type != S_IFDIR)
-		return err_set(e, ERR_INVALID,
-		    "'%s' is no directory, want one; a file is stored as .raw, "
-		    ".img, .tar or .conf",
-		    shown);
 	if (s->kind == PUSH_IMG && type != S_IFREG && type != S_IFBLK)
 		return err_set(e, ERR_INVALID,
 		    "'%s' is no regular file or block device; store a stream "

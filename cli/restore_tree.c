@@ -246,22 +246,6 @@ static int print_text(
 	return rc < 0 ? rc : print_missed(r, e);
 }
 
-/* Each file was named; what can be done is said once. */
-static void tell_next_step(const struct app *app, const struct opened *o,
-    const struct tree_restore_result *r)
-{
-	char verify[HINT_SIZE];
-	char list[HINT_SIZE];
-
-	if (r->damaged == 0 && !catalog_gaps_any(&r->gaps))
-		return;
-	task_message(o->task, TASK_NOTE,
-	    "'%s' names all that is damaged, and a push of the same data mends "
-	    "its chunks; '%s' names the snapshots that may have it whole",
-	    hint_snapshot(app, "verify", &o->id, verify),
-	    hint_group(app, "list", &o->id.group, list));
-}
-
 static int paths_of(
     const struct invocation *inv, struct catalog_bytes **ret, struct err *e)
 {
@@ -335,8 +319,8 @@ int restore_tree(struct app *app, const struct invocation *inv,
 	if (rc == 0)
 		rc = app->json ? print_json(o, &t, &result, e)
 			       : print_text(&t, &result, e);
-	if (rc == 0)
-		tell_next_step(app, o, &result);
+	if (rc == 0 && (result.damaged > 0 || catalog_gaps_any(&result.gaps)))
+		hint_tell_damage(app, &o->id, o->task);
 	if (rc < 0 && o->archive == NULL)
 		hint_damaged_file(app, &o->id, e);
 	else if (rc < 0)

@@ -52,6 +52,31 @@ grep -qF "'cairn verify $a' names all that is damaged, and a push of the same da
 	fail "not the next step"
 mv away "$chunk"
 
+mv "$chunk" away
+run cairn export $a root.tree
+[ "$code" -eq 3 ] || fail "exit code $code"
+[ "$(grep -c "names all that is damaged" "$err")" -eq 1 ] ||
+	fail "the next step was not said once"
+mv away "$chunk"
+
+# A catalog.
+digest=$(python3 -c '
+import sys
+with open(sys.argv[1], "rb") as f:
+    f.seek(4096)
+    print(f.read(32).hex())' store/$a/root.tree.catalog.fidx)
+chunk=store/.chunks/${digest:0:4}/$digest
+mv "$chunk" away
+for command in 'ls SNAPSHOT root.tree' 'du SNAPSHOT root.tree' \
+	'cat SNAPSHOT root.tree 1' 'export SNAPSHOT root.tree'; do
+	# shellcheck disable=SC2086
+	run cairn ${command/SNAPSHOT/$a}
+	[ "$code" -eq 4 ] || fail "exit code $code: $command"
+	[ "$(grep -c "'cairn verify $a' names all that is damaged" "$err")" -eq 1 ] ||
+		fail "the next step was not said once: $command"
+done
+mv away "$chunk"
+
 # All chunks.
 mv store/.chunks away
 mkdir store/.chunks

@@ -88,9 +88,6 @@ END
 refused 2 host/web1 a.img=dir <<'END'
 ! cairn: 'dir' is a directory, want a file; a directory is stored as .tree
 END
-refused 2 host/web1 x.tree=/etc/passwd <<'END'
-! cairn: '/etc/passwd' is no directory, want one; a file is stored as .raw, .img, .tar or .conf
-END
 refused 2 host/web1 a.img=/dev/null <<'END'
 ! cairn: '/dev/null' is no regular file or block device; store a stream as .raw
 END

@@ -300,5 +300,6 @@ in=
 find store/.chunks -type f -size +500k -delete
 check 3 sh -c 'cairn export host/web1/latest root.tar d/large >out.tar' <<'END'
 ! cairn: warning: 'd/large' is left out: 'host/web1/2001-01-01T00:00:01Z/root.tar.didx': chunk DIGEST at offset 311296: 'DIR/store/.chunks/PREFIX/DIGEST' does not exist
+! cairn: 'cairn verify host/web1/2001-01-01T00:00:01Z' names all that is damaged, and a push of the same data mends its chunks; 'cairn list host/web1' names the snapshots that may have it whole
 END
 no_leftovers store
