@@ -11,19 +11,26 @@
 #include "cli/meant.h"
 #include "cli/opened.h"
 #include "cli/output.h"
+#include "datastore/base/clock.h"
 #include "datastore/base/file.h"
 #include "datastore/base/text.h"
 #include "datastore/manifest.h"
 #include "datastore/snapshot.h"
 
 /* What is being listed into: a table or an array. */
+/* Clocks of hosts may differ by so much without being wrong. */
+#define CLOCKS_DIFFER_S 60
+
 struct lister {
 	struct app *app;
 	struct datastore *ds;
 	struct table *table;
 	struct js *array;
 	bool all;
-	bool damaged; /* something could not be read, and was told */
+	bool damaged;    /* something could not be read, and was told */
+	int64_t now;     /* what is later than this is of the future */
+	uint64_t future; /* so many are listed */
+	struct backup_snapshot newest; /* the last of those */
 };
 
 /* One damaged thing must not hide the others: warn and go on. */
@@ -164,6 +171,10 @@ static int list_snapshot(
 
 	if (!s->finished && !l->all)
 		return 0;
+	if (s->id.time > l->now) {
+		l->future++;
+		l->newest = s->id;
+	}
 	if (s->finished)
 		rc = read_manifest(l, s, &m, &there, e);
 	if (rc == 0 && l->app->json)
@@ -206,11 +217,31 @@ static int list_all(struct lister *l, struct err *e)
 	return rc;
 }
 
+/* Else nobody sees why the backups of today are never the latest. */
+static void warn_of_future(const struct lister *l)
+{
+	char name[BACKUP_PATH_SIZE];
+
+	if (l->future == 0)
+		return;
+	backup_snapshot_text(&l->newest, name);
+	task_message(&l->app->task, TASK_WARNING,
+	    "%" PRIu64 " snapshot%s dated in the future, as '%s': was a clock "
+	    "wrong? 'latest' means %s, and 'prune' sets %s aside",
+	    l->future, text_plural(l->future, " is", "s are"), name,
+	    text_plural(l->future, "it", "the last of them"),
+	    text_plural(l->future, "it", "them"));
+}
+
 int cmd_list(struct app *app, const struct invocation *inv, struct err *e)
 {
 	static const char *const heading[] = { "SNAPSHOT", "SIZE", "FILES",
 		"VERIFIED", "PROTECTED", "NOTE" };
-	struct lister l = { .app = app, .all = invocation_has(inv, "all") };
+	struct lister l = {
+		.app = app,
+		.all = invocation_has(inv, "all"),
+		.now = clock_now_s() + CLOCKS_DIFFER_S,
+	};
 	struct backup_group g;
 	int rc = 0;
 
@@ -237,6 +268,8 @@ int cmd_list(struct app *app, const struct invocation *inv, struct err *e)
 	} else if (rc == 0) {
 		rc = table_print(l.table, e);
 	}
+	if (rc == 0)
+		warn_of_future(&l);
 out:
 	js_free(l.array);
 	table_free(l.table);
@@ -394,8 +427,8 @@ static int namespace_out(
 		js_append(l->array, obj, e);
 		return e->code;
 	}
-	rc =
-	    table_cell(l->table, e, "%s", ns->name[0] == '\0' ? "-" : ns->name);
+	rc = table_cell(
+	    l->table, e, "%s", ns->name[0] == '\0' ? "(root)" : ns->name);
 	return rc < 0 ? rc : table_cell(l->table, e, "%zu", n);
 }
 

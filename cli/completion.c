@@ -16,6 +16,7 @@ enum kind {
 	KIND_FILE,
 	KIND_SNAPSHOT,
 	KIND_GROUP,
+	KIND_ARCHIVE, /* of the snapshot before it */
 	KIND_COMMAND,
 	KIND_WORDS, /* the word itself has them: never|always */
 };
@@ -28,6 +29,7 @@ static const char *const kind_names[] = {
 	[KIND_FILE] = "file",
 	[KIND_SNAPSHOT] = "snapshot",
 	[KIND_GROUP] = "group",
+	[KIND_ARCHIVE] = "archive",
 	[KIND_COMMAND] = "command",
 	[KIND_WORDS] = "words",
 };
@@ -55,6 +57,8 @@ static enum kind kind_of(const char *word)
 		return KIND_SNAPSHOT;
 	if (contains(word, "GROUP"))
 		return KIND_GROUP;
+	if (strcmp(word, "ARCHIVE") == 0)
+		return KIND_ARCHIVE;
 	if (strcmp(word, "COMMAND") == 0)
 		return KIND_COMMAND;
 	if (contains(word, "FILE") || contains(word, "SOURCE") ||
@@ -211,12 +215,13 @@ static int print_tables(struct err *e)
 
 /*
  * Both shells split the line their own way (bash at colons, which times have);
- * it is split anew at blanks here.  Sets kind, cmd, cur.
+ * it is split anew at blanks here.  Sets kind, cmd, cur, and snap: the first
+ * argument, which is a snapshot where an archive comes behind.
  */
 static const char walk_words[] =
     "_cairn_look() {\n"
     "\tlocal i word nth=0 last=$#\n"
-    "\tcmd='' kind='' where=()\n"
+    "\tcmd='' kind='' snap='' where=()\n"
     "\tlocal -a all=(\"$@\")\n"
     "\tlocal -i first=${_cairn_first:-0}\n"
     "\tcur=${all[first + last - 1]}\n"
@@ -237,8 +242,8 @@ static const char walk_words[] =
     "\t\t\t\tesac\n"
     "\t\t\t\tkind=''\n"
     "\t\t\tfi ;;\n"
-    "\t\t*) if [ -z \"$cmd\" ]; then cmd=$word; else nth=$((nth + 1)); fi "
-    ";;\n"
+    "\t\t*) if [ -z \"$cmd\" ]; then cmd=$word\n"
+    "\t\t\telse nth=$((nth + 1)); snap=${snap:-$word}; fi ;;\n"
     "\t\tesac\n"
     "\tdone\n"
     "\tcase $cur in\n"
@@ -255,7 +260,13 @@ static const char walk_words[] =
     "\tcommand) _cairn_commands ;;\n"
     "\twords*) echo \"${kind#words}\" ;;\n"
     "\tsnapshot) cairn -q \"${where[@]}\" list </dev/null 2>/dev/null |\n"
-    "\t\tsed -n '2,$s/^\\([^ ]*\\).*/\\1/p' ;;\n"
+    "\t\tsed -n '2,$s/^\\([^ ]*\\).*/\\1/p'\n"
+    "\t\tcairn -q \"${where[@]}\" groups </dev/null 2>/dev/null |\n"
+    "\t\t\tsed -n '2,$s/^\\([^ ]*\\).*/\\1\\/latest/p' ;;\n"
+    "\tarchive) cairn -q \"${where[@]}\" files \"$snap\" </dev/null "
+    "2>/dev/null |\n"
+    "\t\tsed -n '/^[^ ]*\\.catalog /d; /^[^ ]*\\.changes /d; "
+    "2,$s/^\\([^ ]*\\).*/\\1/p' ;;\n"
     "\tgroup) cairn -q \"${where[@]}\" groups </dev/null 2>/dev/null |\n"
     "\t\tsed -n '2,$s/^\\([^ ]*\\).*/\\1/p' ;;\n"
     "\tesac\n"
@@ -274,7 +285,7 @@ static int print_bash(struct err *e)
 		return rc;
 	return output_text(e,
 	    "_cairn() {\n"
-	    "\tlocal cmd kind cur cut line=${COMP_LINE:0:COMP_POINT}\n"
+	    "\tlocal cmd kind cur cut snap line=${COMP_LINE:0:COMP_POINT}\n"
 	    "\tlocal -a words where\n"
 	    "\tlocal IFS=$' \\t\\n'; read -ra words <<<\"$line\"\n"
 	    "\tcase $line in *[[:space:]]) words+=('') ;; esac\n"
@@ -309,7 +320,7 @@ static int print_zsh(struct err *e)
 		return rc;
 	return output_text(e,
 	    "_cairn() {\n"
-	    "\tlocal cmd kind cur\n"
+	    "\tlocal cmd kind cur snap\n"
 	    "\tlocal -a where\n"
 	    /* Arrays count from 1 here. */
 	    "\tlocal _cairn_first=1\n"
@@ -394,10 +405,15 @@ static int print_fish_arguments(const struct command *c, struct err *e)
 			rc = output_text(e, "-a '(__cairn_commands)'\n");
 			break;
 		case KIND_SNAPSHOT:
-			rc = output_text(e, "-a '(__cairn_names list)'\n");
+			rc = output_text(e,
+			    "-a '(__cairn_names list) "
+			    "(__cairn_names groups)/latest'\n");
 			break;
 		case KIND_GROUP:
 			rc = output_text(e, "-a '(__cairn_names groups)'\n");
+			break;
+		case KIND_ARCHIVE:
+			rc = output_text(e, "-a '(__cairn_archives)'\n");
 			break;
 		case KIND_ANY:
 			break;
@@ -410,7 +426,7 @@ static int print_fish(struct err *e)
 {
 	int rc = output_text(e,
 	    "# fish completion for cairn; made by 'cairn completion fish'.\n"
-	    "function __cairn_names\n"
+	    "function __cairn_ask\n"
 	    "\tset -l where\n"
 	    "\tset -l words (commandline -opc)\n"
 	    "\tfor i in (seq 2 (count $words))\n"
@@ -421,8 +437,17 @@ static int print_fish(struct err *e)
 	    "\t\t\t\tset -a where $words[$i]\n"
 	    "\t\tend\n"
 	    "\tend\n"
-	    "\tcairn -q $where $argv[1] </dev/null 2>/dev/null |\n"
-	    "\t\tstring match -r '^[a-z]+/[^ ]+'\n"
+	    "\tcairn -q $where $argv </dev/null 2>/dev/null\n"
+	    "end\n"
+	    "function __cairn_names\n"
+	    "\t__cairn_ask $argv | string match -r '^[a-z]+/[^ ]+'\n"
+	    "end\n"
+	    "function __cairn_archives\n"
+	    "\tset -l snap (commandline -opc | "
+	    "string match -r '^[a-z]+/[^/]+/.+')\n"
+	    "\tand __cairn_ask files $snap[1] | "
+	    "string match -rv '^[^ ]+[.](catalog|changes) ' | "
+	    "string replace -rf '^([^ ]+[.][a-z]+) .*' '$1'\n"
 	    "end\n"
 	    "function __cairn_commands\n"
 	    "\tstring split ' ' '");

@@ -141,9 +141,13 @@ static int print_troubles(
 	if (rc == 0 && r->removed_bad + r->still_bad > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " %s, %" PRIu64
-		    " kept of the chunk files that are bad\n",
+		    " kept of the chunk files that are bad%s\n",
 		    "bad:", r->removed_bad,
-		    r->dry_run ? "would be removed" : "removed", r->still_bad);
+		    r->dry_run ? "would be removed" : "removed", r->still_bad,
+		    r->still_bad == 0
+			? ""
+			: ": until a push stores that chunk again, or nothing "
+			  "references it");
 	if (rc == 0 && r->removed_tmp > 0)
 		rc = output_text(e,
 		    "%-14s %" PRIu64 " left by dead backups %s\n",

@@ -5,7 +5,8 @@
 ok cairn init store
 echo data >file
 ok cairn -d ./store push --time 2026-11-30T12:00:00Z host/web1 f.raw=file
-ok cairn -d ./store push --time 2026-11-30T13:00:00Z vm/7 f.raw=file
+mkdir tree
+ok cairn -d ./store push --time 2026-11-30T13:00:00Z vm/7 f.raw=file t.tree=tree
 
 for shell in bash zsh fish; do
 	ok cairn completion "$shell"
@@ -45,7 +46,9 @@ status
 END
 check 0 offers 'cairn -d ./store files ' <<'END'
 host/web1/TIME
+host/web1/latest
 vm/7/TIME
+vm/7/latest
 END
 # Behind the last colon, as readline wants it.
 check 0 offers 'cairn --datastore=./store files vm/7/2026-11-30T13:' <<'END'
@@ -53,6 +56,14 @@ check 0 offers 'cairn --datastore=./store files vm/7/2026-11-30T13:' <<'END'
 END
 check 0 offers 'cairn -d ./store push v' <<'END'
 vm/7
+END
+# Archives, by the names that are typed.
+check 0 offers 'cairn -d ./store restore vm/7/latest ' <<'END'
+f.raw
+t.tree
+END
+check 0 offers 'cairn -d ./store ls vm/7/latest t' <<'END'
+t.tree
 END
 # No datastore: nothing, and no noise.
 check 0 offers 'cairn -d ./nowhere files ' <<'END'
@@ -82,7 +93,12 @@ push
 END
 	check 0 in_fish 'cairn -d ./store files ' <<'END'
 host/web1/TIME
+host/web1/latest
 vm/7/TIME
+vm/7/latest
+END
+	check 0 in_fish 'cairn -d ./store ls vm/7/latest t' <<'END'
+t.tree
 END
 	check 0 in_fish 'cairn push --sync-level ' <<'END'
 file
@@ -110,7 +126,13 @@ none
 END
 	check 0 in_zsh cairn -d ./store files '' <<'END'
 host/web1/TIME
+host/web1/latest
 vm/7/TIME
+vm/7/latest
+END
+	check 0 in_zsh cairn -d ./store ls vm/7/latest '' <<'END'
+f.raw
+t.tree
 END
 	check 0 in_zsh cairn inspect '' <<'END'
 files

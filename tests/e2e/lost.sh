@@ -77,8 +77,33 @@ for command in 'ls SNAPSHOT root.tree' 'du SNAPSHOT root.tree' \
 done
 mv away "$chunk"
 
+# A chunk that is bad: what stays of it, and until when.
+digest=$(python3 -c '
+import sys
+with open(sys.argv[1], "rb") as f:
+    f.seek(4096)
+    print(f.read(32).hex())' store/$a/disk.img.fidx)
+chunk=store/.chunks/${digest:0:4}/$digest
+
+printf x >"$chunk"
+run cairn verify
+[ "$code" -eq 4 ] || fail "exit code $code"
+run cairn gc
+grep -qxF 'bad:           0 removed, 1 kept of the chunk files that are bad: until a push stores that chunk again, or nothing references it' "$out" ||
+	fail "not said why it is kept"
+ok cairn push host/c disk.img=disk
+ok cairn forget host/c/latest
+ok cairn verify
+
+# A clock that was wrong.
+ok cairn push --time 2999-01-01T00:00:00Z host/a disk.img=disk
+run cairn list host/a
+grep -qxF "cairn: warning: 1 snapshot is dated in the future, as 'host/a/2999-01-01T00:00:00Z': was a clock wrong? 'latest' means it, and 'prune' sets it aside" "$err" ||
+	fail "nothing is said of the future"
+ok cairn forget host/a/2999-01-01T00:00:00Z
+
 # All chunks.
-mv store/.chunks away
+mv store/.chunks chunks-away
 mkdir store/.chunks
 run cairn verify
 [ "$code" -eq 4 ] || fail "exit code $code"

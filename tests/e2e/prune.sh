@@ -317,7 +317,7 @@ ok cairn --ns prod/db push --time 2001-01-01T12:00:00Z host/x a.raw=f1
 ok cairn --ns prod/db push --time 2001-01-02T12:00:00Z host/x a.raw=f1
 check 0 cairn namespaces <<'END'
 NAMESPACE  GROUPS
--               3
+(root)          3
 prod            0
 prod/db         1
 END
