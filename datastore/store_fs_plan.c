@@ -14,12 +14,11 @@
  * order matters more than directories.  In an aged store the directories tell
  * it, in a reading of their own.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "datastore/base/bytes.h"
-#include "datastore/base/sysio.h"
+#include "datastore/base/dirreader.h"
 #include "datastore/store_fs_internal.h"
 
 /* Below this the order does not matter. */
@@ -50,6 +49,7 @@ struct lookup {
 	uint32_t *table; /* number in keys + 1; 0: none */
 	size_t cap;      /* a power of two */
 	size_t room;     /* of table */
+	struct dirreader reader;
 };
 
 static size_t place_of(const struct lookup *l, const struct digest *d)
@@ -106,8 +106,7 @@ static void note_inode(struct lookup *l, const char *name, uint64_t inode)
 static int rank_prefix(struct lookup *l, struct err *e)
 {
 	struct err ignored = ERR_INIT;
-	struct dirent *entry = NULL;
-	DIR *dir = NULL;
+	struct dirreader_entry entry;
 	int fd = -1;
 	int rc = l->n > GROUP_MAX ? 0 : fill_table(l, e);
 
@@ -120,17 +119,11 @@ static int rank_prefix(struct lookup *l, struct err *e)
 	    store_fs_open_prefix(l->s, l->prefix, false, &fd, &ignored) < 0 ||
 	    fd < 0)
 		return 0;
-	dir = sysio_fdopendir(fd);
-	if (dir == NULL) {
-		file_close(&fd);
-		return 0;
-	}
-	do {
-		entry = sysio_readdir(dir);
-		if (entry != NULL)
-			note_inode(l, entry->d_name, entry->d_ino);
-	} while (entry != NULL);
-	(void)sysio_closedir(dir);
+	dirreader_begin(&l->reader, fd);
+	while (dirreader_next(&l->reader, &entry, l->s->shown, &ignored) == 0 &&
+	    entry.name != NULL)
+		note_inode(l, entry.name, entry.inode);
+	file_close(&fd);
 	return 0;
 }
 
@@ -138,7 +131,7 @@ static int rank_prefix(struct lookup *l, struct err *e)
 static int rank_all(
     struct store_fs *s, struct store_batch *b, struct task *task, struct err *e)
 {
-	struct lookup l = { .s = s, .b = b };
+	struct lookup l = { .s = s, .b = b, .reader = DIRREADER_INIT };
 	size_t end = 0;
 	int rc = 0;
 
@@ -154,6 +147,7 @@ static int rank_all(
 		if (rc == 0)
 			rc = rank_prefix(&l, e);
 	}
+	dirreader_release(&l.reader);
 	free(l.table);
 	if (rc == 0)
 		touchorder_sort(b->keys, b->todo);

@@ -3,11 +3,10 @@
  * Looking at every chunk: one directory, or all of them, several at once while
  * looks wait for the disk.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "datastore/base/sysio.h"
+#include "datastore/base/dirreader.h"
 #include "datastore/base/workers.h"
 #include "datastore/store_fs_internal.h"
 
@@ -22,60 +21,46 @@
 /* An open prefix directory. */
 struct walk {
 	struct store_fs *s;
+	struct dirreader *reader;
 	unsigned prefix;
-	DIR *dir; /* NULL: it is not there */
-	int fd;   /* of dir */
+	int fd; /* -1: it is not there */
 	bool checked;
 	char shown[STORE_SHOWN_SIZE];
 };
 
-static int open_walk(
-    struct store_fs *s, unsigned prefix, struct walk *w, struct err *e)
+static int open_walk(struct store_fs *s, unsigned prefix,
+    struct dirreader *reader, struct walk *w, struct err *e)
 {
 	char name[STORE_PREFIX_SIZE];
 	int rc = 0;
 
-	*w = (struct walk){ .s = s, .prefix = prefix, .fd = -1 };
+	*w = (struct walk){
+		.s = s,
+		.reader = reader,
+		.prefix = prefix,
+		.fd = -1,
+	};
 	store_fs_prefix_name(prefix, name);
 	store_fs_shown(s, name, w->shown);
 	rc = store_fs_open_unchecked(s, prefix, &w->fd, e);
-	if (rc < 0 || w->fd < 0)
-		return rc;
-	w->dir = sysio_fdopendir(w->fd);
-	if (w->dir == NULL) {
-		rc = err_sys(e, "read directory '%s'", w->shown);
-		file_close(&w->fd);
-	}
+	if (rc == 0)
+		dirreader_begin(reader, w->fd);
 	return rc;
 }
 
 /* All was looked at; where nothing lay the directory itself is asked. */
 static int end_walk(struct walk *w, struct err *e)
 {
-	if (w->dir == NULL || w->checked)
+	if (w->fd < 0 || w->checked)
 		return 0;
 	return store_fs_check_dir(w->s, w->prefix, w->fd, e);
 }
 
-static void close_walk(struct walk *w)
+/* The next entry; its name is NULL behind the last. */
+static int next_entry(
+    struct walk *w, struct dirreader_entry *ret, struct err *e)
 {
-	if (w->dir != NULL)
-		(void)sysio_closedir(w->dir);
-	w->dir = NULL;
-}
-
-/* The next entry but "." and ".."; *ret is NULL behind the last. */
-static int next_entry(struct walk *w, struct dirent **ret, struct err *e)
-{
-	do {
-		errno = 0;
-		*ret = sysio_readdir(w->dir);
-		if (*ret == NULL && errno != 0)
-			return err_sys(e, "read directory '%s'", w->shown);
-	} while (*ret != NULL &&
-	    (strcmp((*ret)->d_name, ".") == 0 ||
-		strcmp((*ret)->d_name, "..") == 0));
-	return 0;
+	return dirreader_next(w->reader, ret, w->shown, e);
 }
 
 /*
@@ -102,30 +87,42 @@ static int look(struct walk *w, const char *name, enum store_kind kind,
 	return 0;
 }
 
-int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
-    void *ctx, struct err *e)
+/* With a reader that was used before, or not. */
+static int scan_with_reader(struct store_fs *s, unsigned prefix,
+    struct dirreader *reader, store_scan_fn fn, void *ctx, struct err *e)
 {
-	struct dirent *entry = NULL;
+	struct dirreader_entry entry;
 	struct walk w;
-	int rc = open_walk(store_fs_of(base), prefix, &w, e);
+	int rc = open_walk(s, prefix, reader, &w, e);
 
-	while (rc == 0 && w.dir != NULL) {
+	while (rc == 0 && w.fd >= 0) {
 		struct digest d = { { 0 } };
 		struct store_entry seen;
 		enum store_kind kind = STORE_OTHER;
 		bool found = false;
 
 		rc = next_entry(&w, &entry, e);
-		if (rc < 0 || entry == NULL)
+		if (rc < 0 || entry.name == NULL)
 			break;
-		kind = store_name_kind(entry->d_name, prefix, &d);
-		rc = look(&w, entry->d_name, kind, &d, &seen, &found, e);
+		kind = store_name_kind(entry.name, prefix, &d);
+		rc = look(&w, entry.name, kind, &d, &seen, &found, e);
 		if (rc == 0 && found)
 			rc = fn(ctx, &seen, e);
 	}
 	if (rc == 0)
 		rc = end_walk(&w, e);
-	close_walk(&w);
+	file_close(&w.fd);
+	return rc;
+}
+
+int store_fs_scan(struct store *base, unsigned prefix, store_scan_fn fn,
+    void *ctx, struct err *e)
+{
+	struct dirreader reader = DIRREADER_INIT;
+	int rc =
+	    scan_with_reader(store_fs_of(base), prefix, &reader, fn, ctx, e);
+
+	dirreader_release(&reader);
 	return rc;
 }
 
@@ -134,7 +131,8 @@ struct scanning {
 	struct store_fs *s;
 	const struct store_scan_plan *plan;
 	struct task *task;
-	unsigned next; /* prefix that begins the next piece */
+	unsigned next;           /* prefix that begins the next piece */
+	struct dirreader reader; /* of the caller's thread */
 };
 
 /* An entry that was looked at ahead of its turn. */
@@ -158,10 +156,11 @@ struct ahead {
 	struct pace_piece cost;
 };
 
-static int add_ahead(struct ahead *a, const struct dirent *entry, struct err *e)
+static int add_ahead(
+    struct ahead *a, const struct dirreader_entry *entry, struct err *e)
 {
 	size_t cap = a->cap == 0 ? FIRST_ROOM : a->cap * 2;
-	size_t len = strlen(entry->d_name);
+	size_t len = strlen(entry->name);
 	struct ahead_entry *to = NULL;
 
 	/* Only names that are nobody's are longer. */
@@ -181,10 +180,10 @@ static int add_ahead(struct ahead *a, const struct dirent *entry, struct err *e)
 		a->cap = cap;
 	}
 	to = &a->entries[a->n++];
-	*to = (struct ahead_entry){ .inode = entry->d_ino };
+	*to = (struct ahead_entry){ .inode = entry->inode };
 	to->seen.kind =
-	    store_name_kind(entry->d_name, a->prefix, &to->seen.digest);
-	memcpy(to->name, entry->d_name, len);
+	    store_name_kind(entry->name, a->prefix, &to->seen.digest);
+	memcpy(to->name, entry->name, len);
 	return 0;
 }
 
@@ -197,17 +196,18 @@ static int compare_inodes(const void *a, const void *b)
 }
 
 /* Names first, then looks at them in the order in which inodes lie. */
-static int look_ahead(struct scanning *sc, struct ahead *a, struct err *e)
+static int look_ahead(struct scanning *sc, struct dirreader *reader,
+    struct ahead *a, struct err *e)
 {
-	struct dirent *entry = NULL;
+	struct dirreader_entry entry;
 	struct walk w;
-	int rc = open_walk(sc->s, a->prefix, &w, e);
+	int rc = open_walk(sc->s, a->prefix, reader, &w, e);
 
-	while (rc == 0 && w.dir != NULL && !a->too_many) {
+	while (rc == 0 && w.fd >= 0 && !a->too_many) {
 		rc = next_entry(&w, &entry, e);
-		if (rc < 0 || entry == NULL)
+		if (rc < 0 || entry.name == NULL)
 			break;
-		rc = add_ahead(a, entry, e);
+		rc = add_ahead(a, &entry, e);
 	}
 	if (rc == 0 && a->n > 0 && !a->too_many)
 		qsort(a->entries, a->n, sizeof(*a->entries), compare_inodes);
@@ -222,8 +222,27 @@ static int look_ahead(struct scanning *sc, struct ahead *a, struct err *e)
 	}
 	if (rc == 0 && !a->too_many)
 		rc = end_walk(&w, e);
-	close_walk(&w);
+	file_close(&w.fd);
 	return rc;
+}
+
+static int thread_init(void *ctx, void **ret_local, struct err *e)
+{
+	struct dirreader *reader = malloc(sizeof(*reader));
+
+	(void)ctx;
+	if (reader == NULL)
+		return err_nomem(e);
+	*reader = (struct dirreader)DIRREADER_INIT;
+	*ret_local = reader;
+	return 0;
+}
+
+static void thread_release(void *ctx, void *local)
+{
+	(void)ctx;
+	dirreader_release(local);
+	free(local);
 }
 
 /* In any thread.  What fails is told when its turn comes. */
@@ -233,27 +252,26 @@ static int work(void *ctx, void *local, void *slot, struct err *e)
 	struct ahead *a = slot;
 	struct pace_clock clock;
 
-	(void)local;
 	(void)e;
 	a->n = 0;
 	a->too_many = false;
 	a->err = (struct err)ERR_INIT;
 	pace_begin(&clock);
 	if (a->there)
-		(void)look_ahead(sc, a, &a->err);
+		(void)look_ahead(sc, local, a, &a->err);
 	a->cost = pace_end(&clock, 1);
 	return 0;
 }
 
 /* What was seen of one prefix. */
-static int tell(const struct scanning *sc, struct ahead *a, struct err *e)
+static int tell(struct scanning *sc, struct ahead *a, struct err *e)
 {
 	const struct store_scan_plan *plan = sc->plan;
 	int rc = 0;
 
 	if (a->too_many)
-		return store_fs_scan(
-		    &sc->s->base, a->prefix, plan->entry, plan->ctx, e);
+		return scan_with_reader(
+		    sc->s, a->prefix, &sc->reader, plan->entry, plan->ctx, e);
 	if (a->err.code != ERR_OK) {
 		*e = a->err;
 		return e->code;
@@ -319,8 +337,8 @@ static int scan_alone(struct scanning *sc, struct err *e)
 				rc = plan->begin(plan->ctx, p, e);
 			if (rc < 0 || !a.there)
 				continue;
-			rc = store_fs_scan(
-			    &sc->s->base, a.prefix, plan->entry, plan->ctx, e);
+			rc = scan_with_reader(sc->s, a.prefix, &sc->reader,
+			    plan->entry, plan->ctx, e);
 			if (rc == 0)
 				rc = plan->end(plan->ctx, a.prefix, e);
 			n++;
@@ -332,6 +350,8 @@ static int scan_alone(struct scanning *sc, struct err *e)
 }
 
 static const struct workers_ops scan_ops = {
+	.thread_init = thread_init,
+	.thread_release = thread_release,
 	.work = work,
 	.retire = retire,
 };
@@ -388,6 +408,7 @@ int store_fs_scan_all(struct store *base, const struct store_scan_plan *plan,
 		.plan = plan,
 		.task = task,
 		.next = plan->first,
+		.reader = DIRREADER_INIT,
 	};
 	int rc = 0;
 
@@ -399,5 +420,6 @@ int store_fs_scan_all(struct store *base, const struct store_scan_plan *plan,
 			rc = scan_together(&sc, e);
 		}
 	}
+	dirreader_release(&sc.reader);
 	return rc;
 }

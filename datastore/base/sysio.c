@@ -61,6 +61,7 @@ const struct sysio_table sysio_real = {
 	.fdopendir = fdopendir,
 	.readdir = readdir,
 	.closedir = closedir,
+	.getdents64 = getdents64,
 	.ofd_lock = real_ofd_lock,
 	.flock = flock,
 	.fstatvfs = fstatvfs,

@@ -67,6 +67,7 @@ struct sysio_table {
 	DIR *(*fdopendir)(int fd);
 	struct dirent *(*readdir)(DIR *d);
 	int (*closedir)(DIR *d);
+	ssize_t (*getdents64)(int fd, void *p, size_t n);
 	int (*ofd_lock)(int fd, int cmd, struct flock *l); /* fcntl F_OFD_* */
 	int (*flock)(int fd, int operation);
 	int (*fstatvfs)(int fd, struct statvfs *st);
@@ -274,6 +275,11 @@ static inline struct dirent *sysio_readdir(DIR *d)
 static inline int sysio_closedir(DIR *d)
 {
 	return sysio_table->closedir(d);
+}
+
+static inline ssize_t sysio_getdents64(int fd, void *p, size_t n)
+{
+	return sysio_table->getdents64(fd, p, n);
 }
 
 static inline int sysio_ofd_lock(int fd, int cmd, struct flock *l)

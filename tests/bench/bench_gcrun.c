@@ -4,7 +4,7 @@
  * sweep.  bench_gcrun sweep STORE: a sweep that finds nothing old.
  * bench_gcrun refsweep STORE: the plain way, names as they come, one by one.
  * Prints one line:
- *     SECONDS CPU-SECONDS ANONYMOUS-KIB utimensat=N openat=N statx=N readdir=N
+ *     SECONDS CPU-SECONDS ANONYMOUS-KIB utimensat=N openat=N statx=N getdents=N
  * and on standard error what the run says.
  */
 #include <dirent.h>
@@ -50,10 +50,10 @@ static int count_statx(
 	return statx(dirfd, name, flags, mask, st);
 }
 
-static struct dirent *count_readdir(DIR *d)
+static ssize_t count_getdents64(int fd, void *p, size_t n)
 {
 	reads++;
-	return readdir(d);
+	return getdents64(fd, p, n);
 }
 
 static void die(const char *what)
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 	table.utimensat = count_utimensat;
 	table.openat = count_openat;
 	table.statx = count_statx;
-	table.readdir = count_readdir;
+	table.getdents64 = count_getdents64;
 	sysio_table = &table;
 	if (datastore_open(argv[2], DATASTORE_GC, NULL, &ds, &e) < 0)
 		die(e.msg);
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
 		run_plain_sweep(ds->chunks_fd);
 	}
 	printf("%.3f %.3f %" PRIu64 " utimensat=%" PRIu64 " openat=%" PRIu64
-	       " statx=%" PRIu64 " readdir=%" PRIu64 "\n",
+	       " statx=%" PRIu64 " getdents=%" PRIu64 "\n",
 	    ended - began, cpu_ended - cpu_began, peak_kib, touches, opens,
 	    stats, reads);
 	datastore_close(ds);

@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	store = argv[1];
 	memset(buckets, 0xff, BUCKETS * sizeof(*buckets));
 	(void)clock_gettime(CLOCK_MONOTONIC, &a);
-	fts = fts_open(paths, FTS_PHYSICAL | FTS_NOSTAT, by_name);
+	fts = fts_open(paths, FTS_PHYSICAL | FTS_NOSTAT | FTS_NOCHDIR, by_name);
 	for (FTSENT *f = NULL; fts != NULL && (f = fts_read(fts)) != NULL;) {
 		const char *dot = strrchr(f->fts_name, '.');
 

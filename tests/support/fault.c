@@ -245,9 +245,9 @@ const char *fault_call_name(enum fault_call call)
 		"futimens", "setxattr", "fsetxattr", "fgetxattr", "flistxattr",
 		"getxattr", "listxattr", "fremovexattr", "renameat2", "linkat",
 		"symlinkat", "mknodat", "unlinkat", "mkdirat", "readlinkat",
-		"fdopendir", "readdir", "closedir", "ofd_lock", "flock",
-		"fstatvfs", "fstatfs", "ioctl", "clock_gettime", "nanosleep",
-		"getrandom" };
+		"fdopendir", "readdir", "closedir", "getdents64", "ofd_lock",
+		"flock", "fstatvfs", "fstatfs", "ioctl", "clock_gettime",
+		"nanosleep", "getrandom" };
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == FAULT_CALLS,
 	    "a name for each call");

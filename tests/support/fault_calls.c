@@ -370,6 +370,16 @@ static struct dirent *fault_readdir(DIR *d)
 	return c.ev.result_p;
 }
 
+static ssize_t fault_getdents64(int fd, void *p, size_t n)
+{
+	struct fault_passage c =
+	    FAULT_CALL(FAULT_GETDENTS64, .fd = fd, .p = p, .n = n);
+
+	if (fault_call_begin(&c))
+		fault_call_done(&c, sysio_real.getdents64(fd, p, c.ev.n));
+	return fault_call_end(&c);
+}
+
 static int fault_closedir(DIR *d)
 {
 	struct fault_passage c = FAULT_CALL(FAULT_CLOSEDIR, .fd = dirfd(d));
@@ -494,6 +504,7 @@ const struct sysio_table fault_table = {
 	.fdopendir = fault_fdopendir,
 	.readdir = fault_readdir,
 	.closedir = fault_closedir,
+	.getdents64 = fault_getdents64,
 	.ofd_lock = fault_ofd_lock,
 	.flock = fault_flock,
 	.fstatvfs = fault_fstatvfs,

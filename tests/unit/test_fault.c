@@ -438,6 +438,7 @@ static void every_call_is_wired(void **state)
 	failed += sysio_readlinkat(-1, "x", p, 1) == -1;
 	failed += sysio_fdopendir(-1) == NULL;
 	failed += sysio_readdir(d) == NULL;
+	failed += sysio_getdents64(-1, p, 1) == -1;
 	failed += sysio_ofd_lock(-1, F_OFD_SETLK, &l) == -1;
 	failed += sysio_flock(-1, 0) == -1;
 	failed += sysio_fstatvfs(-1, &svfs) == -1;

@@ -190,8 +190,7 @@ static void test_scan_that_fails(void **state)
 		const char *text;
 	} calls[] = {
 		{ FAULT_OPENAT, "open directory '/store/.chunks/0a1b" },
-		{ FAULT_FDOPENDIR, "'/store/.chunks/0a1b" },
-		{ FAULT_READDIR, "'/store/.chunks/0a1b" },
+		{ FAULT_GETDENTS64, "read directory '/store/.chunks/0a1b" },
 		{ FAULT_STATX, "stat '/store/.chunks/0a1b" },
 	};
 	struct storefix *f = *state;
