@@ -47,6 +47,7 @@ struct store_fs {
 
 	bool by_inode;    /* batches are touched in order of inodes */
 	size_t rank_from; /* STORE_RANK_FROM */
+	uint64_t memory;  /* for the cache; 0: not asked for yet */
 	bool as_met;      /* the batch is touched as its chunks were met */
 	bool ranked;      /* a batch was, by the inodes of its chunks */
 	bool rereads;     /* and memory did not hold the directories then */

@@ -6,9 +6,10 @@
  * were made, which is that of their inodes: a small sample of the batch tells.
  * Kept, each block of inodes is changed, logged and written once, and found in
  * the processor's cache.  That is best as long as memory holds the directories,
- * whether or not they have to be read first; when they turn out to be read
- * again, and always in a store that has aged, the order is that of prefixes:
- * each directory is visited once.
+ * whether or not they have to be read first.  Where it can not, but would hold
+ * the blocks of inodes, or when directories turn out to be read again, and
+ * always in a store that has aged, the order is that of prefixes: each
+ * directory is visited once.
  *
  * Where inodes lie in one tree that is copied as it changes (btrfs), their
  * order matters more than directories.  In an aged store the directories tell
@@ -19,6 +20,7 @@
 
 #include "datastore/base/bytes.h"
 #include "datastore/base/dirreader.h"
+#include "datastore/base/memory.h"
 #include "datastore/store_fs_internal.h"
 
 /* Below this the order does not matter. */
@@ -32,6 +34,13 @@
 #define RUN 256U
 #define GROUP 16U
 #define LOCAL_MAX (RUN / 4)
+
+/*
+ * What of an inode has to be read again when memory was too small for it, and
+ * what a directory takes beside its names: its own inode, its dentry.
+ */
+#define INODE_BYTES 256U
+#define DIR_BYTES 1024U
 
 /* Which bytes of a digest choose its place: the first two are all alike. */
 #define HASH_AT 2
@@ -200,6 +209,42 @@ static bool is_local(struct store_fs *s, const struct store_batch *b)
 	    is_run_local(s, b, b->n - b->n / 4);
 }
 
+/* Of the directory of the batch's middle; they are all alike. */
+static uint64_t directory_bytes(struct store_fs *s, const struct store_batch *b)
+{
+	char name[STORE_PREFIX_SIZE];
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+
+	store_fs_prefix_name(
+	    digest_prefix(store_batch_at(b, b->todo / 2)), name);
+	if (file_stat_at(s->chunks_fd, name, &st, &found, name, &ignored) < 0 ||
+	    !found)
+		return 0;
+	return st.stx_size;
+}
+
+/*
+ * Does memory hold the blocks of inodes, but not the directories?  Then each of
+ * those has to be visited once.  (Half of it: there is more to hold.)  Keys are
+ * in the order of prefixes.
+ */
+static bool has_room_for_inodes_alone(
+    struct store_fs *s, const struct store_batch *b)
+{
+	uint64_t prefixes = 0;
+
+	if (s->memory == 0)
+		s->memory = memory_limit();
+	for (size_t i = 0; i < b->todo; i++)
+		prefixes += i == 0 ||
+		    touchorder_rank(b->keys[i]) !=
+			touchorder_rank(b->keys[i - 1]);
+	return prefixes * (directory_bytes(s, b) + DIR_BYTES) > s->memory / 2 &&
+	    b->todo * INODE_BYTES <= s->memory / 2;
+}
+
 static void order_as_met(struct store_batch *b)
 {
 	for (size_t i = 0; i < b->todo; i++)
@@ -227,6 +272,8 @@ int store_fs_plan(
 	s->as_met = false;
 	if (b->todo < SORT_FROM ||
 	    (!s->by_inode && s->rereads && s->pace.threads > 1))
+		return 0;
+	if (!s->by_inode && has_room_for_inodes_alone(s, b))
 		return 0;
 	if (is_local(s, b)) {
 		s->as_met = true;

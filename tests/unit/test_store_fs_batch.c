@@ -342,6 +342,47 @@ static void as_they_come_if_that_is_it(void **state)
 	}
 }
 
+/* Were the keys taken in the order of prefixes? */
+static bool is_by_prefix(const struct fixture *x)
+{
+	bool rising = true;
+
+	for (size_t i = 1; i < FILES; i++)
+		rising = rising &&
+		    digest_prefix(store_batch_at(&x->b, i - 1)) <=
+			digest_prefix(store_batch_at(&x->b, i));
+	return rising;
+}
+
+static bool plan_with_memory(struct fixture *x, uint64_t bytes)
+{
+	store_fs_of(x->f->store)->memory = bytes;
+	assert_ok(store_plan(x->f->store, &x->b, &x->task, &x->f->e), &x->f->e);
+	assert_int_equal(x->b.todo, FILES);
+	return is_by_prefix(x);
+}
+
+/* A fresh one: what counts is what memory can hold, half of it filled. */
+static void by_prefix_if_only_inodes_fit(void **state)
+{
+	struct fixture *x = *state;
+	const uint64_t inodes = FILES * 256;
+	uint64_t directories = 0;
+	struct stat st;
+
+	put_rising(x);
+	assert_int_equal(fstatat(x->f->chunks_fd, "0000", &st, 0), 0);
+	directories = 251 * ((uint64_t)st.st_size + 1024);
+	if (directories <= inodes)
+		skip(); /* of this file system they are small */
+	assert_false(plan_with_memory(x, 2 * directories));
+	assert_true(plan_with_memory(x, 2 * directories - 2));
+	assert_true(plan_with_memory(x, 2 * inodes));
+	assert_false(plan_with_memory(x, 2 * inodes - 2));
+	store_fs_set_kind(x->f->store, false, true);
+	assert_false(plan_with_memory(x, 2 * inodes));
+}
+
 /* An aged one, elsewhere than on btrfs, or where too few are touched there. */
 static void by_prefix_if_it_is_not(void **state)
 {
@@ -352,10 +393,7 @@ static void by_prefix_if_it_is_not(void **state)
 		x->touched = 0;
 		x->told = 0;
 		touch_noting(x, by_inode == 1);
-		for (size_t i = 1; i < FILES; i++)
-			assert_true(
-			    digest_prefix(store_batch_at(&x->b, i - 1)) <=
-			    digest_prefix(store_batch_at(&x->b, i)));
+		assert_true(is_by_prefix(x));
 		assert_int_equal(fault_count(FAULT_BIT(FAULT_GETDENTS64)), 0);
 		fault_uninstall();
 	}
@@ -443,6 +481,7 @@ int main(void)
 		BATCH_TEST(in_order_of_inodes),
 		BATCH_TEST(as_they_come_if_that_is_it),
 		BATCH_TEST(by_prefix_if_it_is_not),
+		BATCH_TEST(by_prefix_if_only_inodes_fit),
 		BATCH_TEST(as_they_come_while_directories_stay),
 		BATCH_TEST(by_prefix_once_directories_are_read_again),
 		BATCH_TEST(a_full_directory_is_opened),
