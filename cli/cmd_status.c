@@ -31,6 +31,9 @@ struct status {
 	uint64_t unfinished;
 	int64_t newest; /* 0: none */
 	size_t damaged;
+	bool emptied; /* there are snapshots, and no chunk at all */
+	struct history_run verified; /* started 0: none is known */
+	uint64_t verified_snapshots;
 	struct registration_list sessions;
 	struct gc_last gc;
 	struct gc_seen gc_seen;
@@ -122,6 +125,63 @@ static int read_last_gc(struct status *s, struct err *e)
 	return rc;
 }
 
+/* Somebody removed all chunks, or their file system is not mounted. */
+static int look_at_chunks(struct status *s, struct err *e)
+{
+	struct store_prefixes there;
+	int rc = store_list_prefixes(s->ds->store, &there, e);
+
+	if (rc < 0)
+		return rc;
+	s->emptied = s->finished > 0;
+	for (unsigned p = 0; p < STORE_PREFIXES; p++)
+		s->emptied = s->emptied && !store_prefixes_has(&there, p);
+	return 0;
+}
+
+static int keep_verified(void *ctx, const struct history_run *r, struct err *e)
+{
+	struct status *s = ctx;
+
+	(void)e;
+	if (s->verified.started == 0 && r->result != HISTORY_RUNNING)
+		s->verified = *r;
+	return 0;
+}
+
+static int keep_snapshots(
+    void *ctx, const struct history_count *c, struct err *e)
+{
+	struct status *s = ctx;
+
+	(void)e;
+	if (strcmp(c->key, "snapshots") == 0)
+		s->verified_snapshots = c->n;
+	return 0;
+}
+
+/* As far as it can be read: what is wrong with the history was said before. */
+static void look_at_verify(struct status *s)
+{
+	/* The newest, or the one before it that runs. */
+	const struct history_query q = { .kind = HISTORY_VERIFY, .limit = 2 };
+	struct err ignored = ERR_INIT;
+	struct history *h = NULL;
+	bool found = false;
+	int rc = history_open(
+	    s->ds, HISTORY_READ, &s->app->task, &h, &found, &ignored);
+
+	if (rc == 0 && h != NULL)
+		rc = history_runs(h, &q, keep_verified, s, &ignored);
+	if (rc == 0 && s->verified.started != 0)
+		rc = history_counts(
+		    h, s->verified.id, keep_snapshots, s, &ignored);
+	if (rc < 0)
+		s->verified.started = 0;
+	history_close(h);
+	(void)err_forget(&ignored);
+}
+
 static int collect(struct status *s, struct err *e)
 {
 	struct damage *damage = NULL;
@@ -130,6 +190,8 @@ static int collect(struct status *s, struct err *e)
 	(void)datastore_fs_name(s->ds, s->fs);
 	if (rc == 0)
 		rc = count(s, e);
+	if (rc == 0)
+		rc = look_at_chunks(s, e);
 	if (rc == 0)
 		rc = damage_read(s->ds, &damage, e);
 	if (rc == 0)
@@ -144,6 +206,8 @@ static int collect(struct status *s, struct err *e)
 		rc = read_last_gc(s, e);
 	if (rc == 0)
 		gc_report_look(s->app, s->ds, &s->gc, &s->gc_seen);
+	if (rc == 0)
+		look_at_verify(s);
 	return rc;
 }
 
@@ -195,6 +259,7 @@ static int print_json(const struct status *s, struct err *e)
 	js_set_str(doc, "newest",
 	    s->newest != 0 ? text_time(text, s->newest) : NULL, e);
 	js_set_u64(doc, "damaged-chunks", s->damaged, e);
+	js_set_bool(doc, "chunks-gone", s->emptied, e);
 	js_set(doc, "sessions", sessions_json(s, e), e);
 	if (s->gc_running)
 		js_set_name(doc, "gc-running", s->gc_who, e);
@@ -212,6 +277,10 @@ static int print_json(const struct status *s, struct err *e)
 		    history_report_json(&s->gc_seen.failed, e), e);
 	else
 		js_set_null(doc, "gc-failed", e);
+	if (s->verified.started != 0)
+		js_set(doc, "verify", history_report_json(&s->verified, e), e);
+	else
+		js_set_null(doc, "verify", e);
 	return output_json(doc, e);
 }
 
@@ -250,6 +319,10 @@ static int print_counts(const struct status *s, struct err *e)
 		    e, ", newest of %s", text_time(text, s->newest));
 	if (rc == 0)
 		rc = output_text(e, "\n");
+	if (rc == 0 && s->emptied)
+		rc = output_text(e,
+		    "damage:      no chunk is there at all: was '.chunks' "
+		    "emptied, or is its file system not mounted?\n");
 	if (rc == 0 && s->damaged > 0)
 		rc = output_text(e,
 		    "damage:      %zu chunk%s missing or bad; '%s' names "
@@ -325,6 +398,24 @@ static int print_gc(const struct status *s, struct err *e)
 	return rc == 0 ? output_text(e, "\n") : rc;
 }
 
+static int print_verify(const struct status *s, struct err *e)
+{
+	const struct history_run *r = &s->verified;
+	const char *result = history_result_name(r->result);
+	char text[TEXT_TIME_SIZE];
+
+	if (r->started == 0)
+		return output_text(e, "verify:      never ran here\n");
+	if (r->result == HISTORY_DONE)
+		result = "no damage";
+	else if (r->result == HISTORY_DAMAGE)
+		result = "found damage";
+	return output_text(e,
+	    "verify:      last ran %s, %" PRIu64 " snapshot%s: %s\n",
+	    text_time(text, r->started), s->verified_snapshots,
+	    text_plural(s->verified_snapshots, "", "s"), result);
+}
+
 int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct status s = { .app = app };
@@ -343,11 +434,14 @@ int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
 			rc = print_sessions(&s, e);
 		if (rc == 0)
 			rc = print_gc(&s, e);
+		if (rc == 0)
+			rc = print_verify(&s, e);
 	}
 	registration_list_release(&s.sessions);
 	datastore_close(s.ds);
 	if (rc < 0)
 		return rc;
-	return s.gc_damaged || s.damaged_places || s.damaged > 0 ? EXIT_DAMAGE
-								 : EXIT_DONE;
+	return s.gc_damaged || s.damaged_places || s.damaged > 0 || s.emptied
+	    ? EXIT_DAMAGE
+	    : EXIT_DONE;
 }

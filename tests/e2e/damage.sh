@@ -754,6 +754,7 @@ file system: FIGURES
 snapshots:   1 in 1 group, newest of 2001-01-01T00:00:00Z
 damage:      1 chunk is missing or bad; 'cairn verify' names what it hurts
 gc:          see the warning
+verify:      last ran TIME, 1 snapshot: found damage
 ! cairn: warning: 'DIR/store/.gc-status': no JSON: line 1 column 1: string or '}' expected near end of file; the next garbage collection writes it anew
 END
 check 4 cairn gc status <<'END'

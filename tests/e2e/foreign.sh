@@ -63,6 +63,7 @@ datastore:   DIR/store
 file system: FIGURES
 snapshots:   7 in 6 groups of 3 namespaces, 1 unfinished, newest of 2026-07-16T10:00:00Z
 gc:          never ended here
+verify:      never ran here
 END
 keep=store check 0 cairn gc status <<'END'
 no garbage collection has ended here

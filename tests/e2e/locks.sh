@@ -61,6 +61,7 @@ file system: FIGURES
 snapshots:   2 in 2 groups, 1 unfinished, newest of 2001-01-02T00:00:00Z
 open backup: host/b by pid PID on HOST, since TIME
 gc:          never ended here
+verify:      never ran here
 END
 run cairn --json status
 json "$out" '[sorted(s.items())[0:2] for s in d["sessions"]]' >"$out.1"

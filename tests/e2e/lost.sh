@@ -59,6 +59,24 @@ run cairn export $a root.tree
 	fail "the next step was not said once"
 mv away "$chunk"
 
+# All chunks, as if another file system were missing.
+mv store/.chunks chunks
+mkdir store/.chunks
+also='s/(file system: ).*/\1FIGURES/; s/(chunks then: ).*/\1FIGURES/' check 4 cairn status <<'END'
+datastore:   DIR/store
+file system: FIGURES
+snapshots:   2 in 2 groups, newest of 2001-01-02T00:00:00Z
+damage:      no chunk is there at all: was '.chunks' emptied, or is its file system not mounted?
+damage:      1 chunk is missing or bad; 'cairn verify' names what it hurts
+gc:          last ended TIME, removed 0 B
+chunks then: FIGURES
+verify:      last ran TIME, 2 snapshots: no damage
+END
+run cairn --json status
+[ "$(json "$out" 'd["chunks-gone"]')" = True ] || fail "$(cat "$out")"
+rmdir store/.chunks
+mv chunks store/.chunks
+
 # A catalog.
 digest=$(python3 -c '
 import sys

@@ -203,6 +203,7 @@ file system: FIGURES
 snapshots:   1 in 1 group, newest of 2001-01-02T12:00:00Z
 gc:          last ended TIME, removed 34 B
 chunks then: 7, 6 MiB, holding 26 MiB (deduplication 4.33)
+verify:      last ran TIME, 1 snapshot: no damage
 END
 ok cairn cat host/web1/latest disk.img
 cmp "$out" disk.img
