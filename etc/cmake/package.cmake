@@ -4,14 +4,25 @@ install(TARGETS cairn)
 file(GLOB man_pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} etc/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES etc/man/cairn.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+
+# Documents lie in one directory then: the README leads to them there.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS README.md)
+file(READ README.md readme)
+string(REPLACE "](etc/conf/" "](examples/" readme "${readme}")
+string(REGEX REPLACE "\\]\\((etc/doc|tests/bench)/" "](" readme "${readme}")
+file(WRITE ${CMAKE_BINARY_DIR}/doc/README.md "${readme}")
 install(FILES
-  README.md
+  ${CMAKE_BINARY_DIR}/doc/README.md
+  etc/doc/ARCHITECTURE.md
+  etc/doc/STYLE.md
+  etc/doc/TESTING.md
   etc/doc/excluding.md
   etc/doc/format-catalog.md
   etc/doc/format-store.md
   etc/doc/gc-safety.md
   etc/doc/json.md
   etc/doc/large-stores.md
+  tests/bench/BENCHMARKS.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES etc/conf/cairn.conf

@@ -49,6 +49,15 @@ dpkg-deb -x "$deb" unpacked
 diff -r unpacked/etc root/etc
 diff -r unpacked/usr root/usr
 cmp "$here/../../etc/conf/cairn.conf" root/etc/cairn/cairn.conf
+# What the documents link to is there.
+(
+	cd root/usr/share/doc/cairn
+	grep -ohE '\]\([^)#]+' ./*.md | sed 's/^](//; /^https*:/d' | sort -u
+) >links
+[ "$(wc -l <links)" -ge 10 ] || fail "links: $(cat links)"
+while read -r link; do
+	[ -f "root/usr/share/doc/cairn/$link" ] || fail "link to '$link'"
+done <links
 gzip -dc root/usr/share/man/man1/cairn-gc.1.gz |
 	cmp - "$here/../../etc/man/cairn-gc.1"
 "$installed" completion zsh |
