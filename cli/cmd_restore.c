@@ -287,6 +287,8 @@ static int to_new(struct app *app, struct opened *o, struct target *t,
 		rc = file_sync(t->dir_fd, t->shown, e);
 	if (rc < 0)
 		(void)file_unlink_at(t->dir_fd, name, t->shown, &ignored);
+	if (rc == ERR_CANCELLED)
+		err_suffix(e, "; '%s' was not made", t->shown);
 	file_close(&fd);
 	return rc;
 }

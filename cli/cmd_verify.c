@@ -389,6 +389,11 @@ int cmd_verify(struct app *app, const struct invocation *inv, struct err *e)
 	} else if (rc == 0) {
 		rc = print_text(&s, &result, e);
 	}
+	if (rc == ERR_CANCELLED)
+		err_suffix(e,
+		    "; %" PRIu64 " of %zu snapshot%s verified until then; "
+		    "damage that was found is recorded",
+		    result.snapshots, s.n, text_plural(s.n, " was", "s were"));
 	verify_result_release(&result);
 	free(s.items);
 	datastore_close(s.ds);

@@ -315,6 +315,12 @@ int restore_tree(struct app *app, const struct invocation *inv,
 			meant_paths(c, &opts, e);
 		one_file = rc == 0 && is_one_file(c, &opts);
 	}
+	if (rc == ERR_CANCELLED && t.fd >= 0)
+		err_suffix(e,
+		    "; %" PRIu64 " %s restored until then: repeat it with "
+		    "--overwrite=changed, which leaves those as they are",
+		    result.entries,
+		    text_plural(result.entries, "entry was", "entries were"));
 	target_release(&t, rc < 0);
 	if (rc == 0)
 		rc = app->json ? print_json(o, &t, &result, e)

@@ -537,11 +537,9 @@ int tree_restore(struct catalog *c, struct archive *content, int targetfd,
 	r->task = task;
 	r->unfinished = RESTORE_DIR_NONE;
 	rc = run(r, targetfd, e);
-	if (rc == 0) {
-		*ret = r->result;
-	} else {
+	*ret = r->result;
+	if (rc < 0)
 		refreeze_dirs(r);
-	}
 	end(r);
 	free(r);
 	return rc;

@@ -71,7 +71,8 @@ struct tree_restore_result {
  * anything is written.  Paths come back below the target as they lie below
  * the root; directories that lead there are made if they are missing, with
  * their metadata.  An error only for what ends everything: no space, no
- * memory, told to stop, an index that can not be read.
+ * memory, told to stop, an index that can not be read; *ret is then what was
+ * done until then.
  */
 int tree_restore(struct catalog *c, struct archive *content, int targetfd,
     const char *shown, const struct tree_restore_opts *opts, struct task *task,

@@ -440,7 +440,6 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 	backup_snapshot_path(id, h.path);
 	shown_file(&h, BACKUP_MANIFEST, h.manifest);
 	v->manifest_shown = h.manifest;
-	v->result.snapshots++;
 	if (readable) {
 		rc = verify_files(v, &h, e);
 	} else {
@@ -453,6 +452,7 @@ static int verify_held(struct verify *v, const struct backup_snapshot *id,
 		record_state(v, &h, v->reasons_n == 0);
 	if (rc == 0)
 		rc = end_snapshot(v, id, e);
+	v->result.snapshots += rc == 0;
 	v->manifest_shown = NULL;
 	manifest_release(&m);
 	return rc;
@@ -474,9 +474,11 @@ static int verify_one(
 		return 0;
 	}
 	if (rc < 0) {
-		v->result.snapshots++;
 		rc = verify_finding(v, rc, &why, e);
-		return rc < 0 ? rc : end_snapshot(v, id, e);
+		if (rc == 0)
+			rc = end_snapshot(v, id, e);
+		v->result.snapshots += rc == 0;
+		return rc;
 	}
 	rc = verify_held(v, id, hold.fd, e);
 	snapshot_release(&hold);
@@ -525,12 +527,10 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	buf_release(&v.reasons);
 	free(v.ranges);
 	verify_files_release(v.files, v.files_n);
-	if (rc < 0) {
+	if (rc < 0)
 		verify_result_release(&v.result);
-		return rc;
-	}
 	*ret = v.result;
-	return 0;
+	return rc;
 }
 
 void verify_result_release(struct verify_result *r)

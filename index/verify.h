@@ -70,7 +70,8 @@ struct verify_result {
 /*
  * All of a list of snapshots.  Damage is a result, not an error, and so is
  * what can not be read; each finding is also a TASK_WARNING message when it is
- * found.  Checks the task per chunk.
+ * found.  Checks the task per chunk.  Where it fails, or is told to stop, *ret
+ * has what was counted until then, and no list.
  */
 int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
     size_t n, struct task *task, struct verify_result *ret, struct err *e);

@@ -159,6 +159,30 @@ for delay in 0.03 0.1 0.15 0.2 0.3; do
 	no_leftovers store
 done
 
+# What was done until then is said.
+mkdir many
+for i in $(seq 300); do echo "$i" >"many/$i"; done
+for i in 1 2 3 4 5 6; do ok cairn push --time 2001-02-0${i}T00:00:00Z host/s many.tree=many new.img=new; done
+says() { # PATTERN COMMAND...: at one of many moments it is in the midst of it
+	local pattern=$1 start whole i
+	shift
+	start=$(date +%s%N)
+	ok "$@"
+	whole=$((($(date +%s%N) - start) / 1000000))
+	for i in $(seq 60); do
+		rm -rf restored
+		anywhere "$(awk "BEGIN { print $whole * ($i % 20 + 1) / 20000 }")" "$@"
+		[ "$code" -ne 130 ] || ! grep -qE "$pattern" "$err" || return 0
+	done
+	fail "never said, the last time: $(cat "$err")"
+}
+says "^cairn: stopped by SIGINT; [0-6] of 6 snapshots were verified until then; damage that was found is recorded$" \
+	cairn verify host/s
+says "^cairn: stopped by SIGINT; 'restored' was not made$" \
+	cairn restore host/a/latest new.img restored
+says "^cairn: stopped by SIGINT; ([0-9]+ entries were|1 entry was) restored until then: repeat it with --overwrite=changed, which leaves those as they are$" \
+	cairn restore host/s/latest many.tree restored
+
 # Killed at any point of a push: what was there is whole, what was being made
 # is told as unfinished, and the next push removes it.
 killed() { # DELAY COMMAND...; in a shell of its own, which keeps quiet

@@ -553,6 +553,8 @@ static void stops_cleanly(void **state)
 		atomic_store(&t->f->task.stop, 0);
 		if (rc < 0)
 			assert_err(rc, &t->f->e, ERR_CANCELLED, "");
+		assert_true(rc == 0 || t->result.entries < FILES);
+		assert_true(at < 100 || t->result.entries > 0);
 		rowfix_assert_clean(t);
 		for (unsigned i = 0; i < FILES; i++) {
 			char name[16];

@@ -345,7 +345,8 @@ static void stops(void **state)
 	push_image(f);
 	f->task.stop = SIGTERM;
 	assert_err(verify(f, &f->id, 1, &r), &f->e, ERR_CANCELLED, "SIGTERM");
-	assert_int_equal(r.snapshots, 99);
+	assert_int_equal(r.snapshots, 0);
+	assert_null(r.hurt);
 }
 
 /* Without the list no rename (I2): said, and the others are judged. */
