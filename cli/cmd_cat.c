@@ -22,15 +22,19 @@
 
 #define SHOWN 512 /* of a path in messages */
 
-static int cat_archive(struct app *app, struct opened *o, struct err *e)
+static int cat_archive(
+    struct app *app, struct opened *o, bool *ret_cut, struct err *e)
 {
 	struct archive_result result;
-	int rc = archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
-	    "standard output", &app->task, &result, e);
+	int rc = opened_check_stream(o, app->inv->args[1], e);
 
+	if (rc == 0)
+		rc = archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
+		    "standard output", &app->task, &result, e);
 	if (rc < 0)
 		hint_damage(
 		    app, &o->id, "'restore --skip-damaged' gives the rest", e);
+	*ret_cut = o->incomplete;
 	return rc;
 }
 
@@ -103,7 +107,7 @@ int cmd_cat(struct app *app, const struct invocation *inv, struct err *e)
 		rc = open_archive(app, &o, e);
 	if (rc == 0)
 		rc = inv->args_n > 2 ? cat_file(app, &o, &cut, e)
-				     : cat_archive(app, &o, e);
+				     : cat_archive(app, &o, &cut, e);
 	opened_release(&o);
 	if (rc < 0)
 		return rc;

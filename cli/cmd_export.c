@@ -2,6 +2,8 @@
 /*
  * cmd_export: a tree or tar archive, or a path of it, as a tar, zip or cpio.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,11 +12,13 @@
 #include "cli/hint.h"
 #include "cli/meant.h"
 #include "cli/opened.h"
+#include "datastore/base/text.h"
 #include "index/archive.h"
 #include "index/catalog.h"
 #include "index/tree_export.h"
 
 #define STDOUT_SHOWN "standard output"
+#define LEFT_OUT_SIZE 48
 
 /* "root.tar", as asked for with or without the suffix of the index. */
 static bool is_tar(const char *archive)
@@ -47,12 +51,35 @@ static int parse_options(
 }
 
 /* What was pushed as a tar is one, byte for byte. */
-static int export_stream(struct app *app, struct opened *o, struct err *e)
+static int export_stream(
+    struct app *app, struct opened *o, const char *archive, struct err *e)
 {
 	struct archive_result result;
+	char size[TEXT_SIZE_SIZE];
+	int rc = opened_check_stream(o, archive, e);
 
-	return archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
-	    STDOUT_SHOWN, &app->task, &result, e);
+	if (rc == 0)
+		rc = archive_extract(o->archive, STDOUT_FILENO, ARCHIVE_APPEND,
+		    STDOUT_SHOWN, &app->task, &result, e);
+	if (rc == 0)
+		task_message(&app->task, TASK_NOTE,
+		    "%s exported, as it was pushed",
+		    text_size(size, result.bytes));
+	return rc;
+}
+
+/* Standard output is the archive's. */
+static void summarise(struct app *app, const struct tree_export_result *r)
+{
+	char left_out[LEFT_OUT_SIZE] = "";
+	char size[TEXT_SIZE_SIZE];
+
+	if (r->left_out > 0)
+		(void)snprintf(left_out, sizeof(left_out),
+		    "; %" PRIu64 " left out", r->left_out);
+	task_message(&app->task, TASK_NOTE, "%" PRIu64 " %s exported, %s%s",
+	    r->entries, text_plural(r->entries, "entry", "entries"),
+	    text_size(size, r->bytes), left_out);
 }
 
 static int export_entries(struct app *app, struct opened *o,
@@ -73,6 +100,8 @@ static int export_entries(struct app *app, struct opened *o,
 		if (rc < 0)
 			meant_path(c, opts->path, e);
 	}
+	if (rc == 0)
+		summarise(app, ret);
 	catalog_close(c);
 	return rc;
 }
@@ -95,7 +124,7 @@ int cmd_export(struct app *app, const struct invocation *inv, struct err *e)
 		hint_damaged_file(app, &o.id, e);
 	if (rc == 0 && opts.format == TREE_EXPORT_TAR && inv->args_n < 3 &&
 	    is_tar(inv->args[1]))
-		rc = export_stream(app, &o, e);
+		rc = export_stream(app, &o, inv->args[1], e);
 	else if (rc == 0)
 		rc = export_entries(app, &o, inv->args[1], &opts, &result, e);
 	if (rc < 0 && o.archive != NULL)

@@ -318,32 +318,6 @@ static int print_result(const struct app *app, const struct opened *o,
 	return rc < 0 ? rc : gaps_print(gaps, e);
 }
 
-/*
- * A tar that was cut off when it was pushed is given back as it is, and that is
- * said.  A catalog that can not be read is no reason to keep the stream back.
- */
-static int check_tar(struct opened *o, const char *archive, struct err *e)
-{
-	char name[BACKUP_ID_MAX + 1];
-	char index[BACKUP_ID_MAX + 32];
-	size_t n = 0;
-	int rc = 0;
-
-	cmd_archive_name(archive, name);
-	n = strlen(name);
-	(void)snprintf(index, sizeof(index), "%s.catalog.fidx", name);
-	if (n < 4 || strcmp(name + n - 4, ".tar") != 0 ||
-	    manifest_find(&o->manifest, index) == NULL)
-		return 0;
-	rc = opened_catalog(o, archive, e);
-	opened_close_catalog(o);
-	if (rc == 0 || rc == ERR_NOMEM || rc == ERR_CANCELLED)
-		return rc;
-	task_message(o->task, TASK_WARNING,
-	    "%s; if the tar was whole when it was pushed is not known", e->msg);
-	return err_forget(e);
-}
-
 static bool is_left_alone(const struct target *t)
 {
 	return !t->device && t->exists && t->overwrite == TREE_OVERWRITE_NEVER;
@@ -366,7 +340,7 @@ static int restore_stream(struct app *app, const struct invocation *inv,
 	else if (rc == 0)
 		rc = target_open(&t, inv, o->ds, e);
 	if (rc == 0 && !is_left_alone(&t))
-		rc = check_tar(o, inv->args[1], e);
+		rc = opened_check_stream(o, inv->args[1], e);
 	if (rc < 0 || gaps == NULL)
 		goto out;
 	in_place =

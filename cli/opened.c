@@ -2,6 +2,7 @@
 #include "cli/opened.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
@@ -75,6 +76,28 @@ int opened_check(struct opened *o, struct catalog *c, struct err *e)
 	    " when it was pushed; what may be behind is not listed",
 	    catalog_shown(c), offset);
 	return 0;
+}
+
+int opened_check_stream(struct opened *o, const char *archive, struct err *e)
+{
+	char name[BACKUP_ID_MAX + 1];
+	char index[BACKUP_ID_MAX + 32];
+	size_t n = 0;
+	int rc = 0;
+
+	cmd_archive_name(archive, name);
+	n = strlen(name);
+	(void)snprintf(index, sizeof(index), "%s.catalog.fidx", name);
+	if (n < 4 || strcmp(name + n - 4, ".tar") != 0 ||
+	    manifest_find(&o->manifest, index) == NULL)
+		return 0;
+	rc = opened_catalog(o, archive, e);
+	opened_close_catalog(o);
+	if (rc == 0 || rc == ERR_NOMEM || rc == ERR_CANCELLED)
+		return rc;
+	task_message(o->task, TASK_WARNING,
+	    "%s; if the tar was whole when it was pushed is not known", e->msg);
+	return err_forget(e);
 }
 
 void opened_close_catalog(struct opened *o)

@@ -48,6 +48,12 @@ int opened_archive(struct opened *o, const char *archive, struct err *e);
 int opened_catalog(struct opened *o, const char *archive, struct err *e);
 /* Does this catalog of it list all there is?  If not, that is said. */
 int opened_check(struct opened *o, struct catalog *c, struct err *e);
+/*
+ * The same of an archive that is given as the stream it was pushed as: only a
+ * tar can be known to be cut.  A catalog that can not be read is no reason to
+ * keep the stream back: that is said, and no error.
+ */
+int opened_check_stream(struct opened *o, const char *archive, struct err *e);
 void opened_close_catalog(struct opened *o);
 /*
  * "root.tree" of "root.tree.didx": the archive of a file that may have a

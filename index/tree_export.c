@@ -47,7 +47,6 @@ struct export
 	struct archive *a;
 	struct tree_export_entry entry;
 	uint64_t written; /* of the file that is being written */
-	uint64_t bytes;   /* of contents */
 	char phase[BACKUP_ID_MAX + 16];
 	struct spill firsts;
 	struct spill paths;
@@ -221,9 +220,9 @@ static int on_checked(void *ctx, const void *p, size_t n, struct err *e)
 /* Of a huge hole, too, all bytes pass. */
 static void report(struct export *x)
 {
-	const struct task_progress p = {
-		.phase = x->phase, .unit = TASK_UNIT_BYTES, .done = x->bytes
-	};
+	const struct task_progress p = { .phase = x->phase,
+		.unit = TASK_UNIT_BYTES,
+		.done = x->result.bytes };
 
 	task_progress(x->task, &p);
 }
@@ -241,7 +240,7 @@ static int on_content(void *ctx, const void *p, size_t n, struct err *e)
 		return rc;
 	}
 	x->written += n;
-	x->bytes += n;
+	x->result.bytes += n;
 	report(x);
 	return 0;
 }

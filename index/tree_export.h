@@ -43,6 +43,7 @@ struct tree_export_opts {
 
 struct tree_export_result {
 	uint64_t entries;
+	uint64_t bytes;    /* of their contents */
 	uint64_t left_out; /* each was said */
 	/* Owners of entries, and in ACLs, that go by their numbers, since the
 	 * catalog lost their names; the first was said. */

@@ -59,6 +59,7 @@ pick() { cairn export host/web1/latest root.tar etc | ssh web1 tar t; }
 check 0 pick <<'END'
 etc/
 etc/hostname
+! cairn: 2 entries exported, 5 B
 END
 
 # fails CODE TEXT COMMAND...: it ends so, and says so.

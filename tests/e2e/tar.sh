@@ -146,9 +146,20 @@ check 3 cairn restore host/ends/latest root.tar cut.tar <<END
 ! cairn: warning: $cut
 END
 cmp -s cut.tar short.tar || fail "not what was sent"
+check 3 sh -c 'cairn cat host/ends/latest root.tar >cut.cat' <<END
+! cairn: warning: $cut
+END
+cmp -s cut.cat short.tar || fail "not what was sent"
+check 3 sh -c 'cairn export host/ends/latest root.tar >cut.export' <<END
+! cairn: warning: $cut
+! cairn: 4.883 KiB exported, as it was pushed
+END
+cmp -s cut.export short.tar || fail "not what was sent"
+check 0 sh -c 'cairn cat host/ends/latest root.tar.catalog >catalog' </dev/null
 check 3 sh -c 'cairn export host/ends/latest root.tar d/hole >hole.tar' <<END
 ! cairn: warning: $cut
 ! cairn: warning: 'd/hole' is not whole: $shorter
+! cairn: 1 entry exported, 1.383 KiB
 END
 check 3 sh -c 'cairn cat host/ends/latest root.tar d/hole >cut.hole' <<END
 ! cairn: warning: $cut
@@ -246,6 +257,10 @@ END
 # And trees and tars archives: all, or a path.
 ok cairn export host/web1/latest root.tar
 cmp -s "$out" sent || fail "the export is not what was sent"
+check 0 sh -c 'cairn export host/web1/latest root.tar >whole' <<'END'
+! cairn: 1.982 MiB exported, as it was pushed
+END
+check 0 sh -c 'cairn -q export host/web1/latest root.tar d/sub >whole' </dev/null
 for archive in "tree/latest root.tree" "web1/latest root.tar ."; do
 	rm -rf back
 	mkdir back
@@ -264,6 +279,7 @@ d/sub/
 END
 check 3 sh -c 'cairn export host/web1/latest root.tar --format zip d/fifo >out.zip' <<'END'
 ! cairn: warning: 'd/fifo' is left out: a zip has files, directories and symbolic links only
+! cairn: 0 entries exported, 0 B; 1 left out
 END
 run cairn export host/web1/latest root.tar --format zip
 [ "$code" -eq 3 ] || fail "a zip has no FIFO"
@@ -300,6 +316,7 @@ in=
 find store/.chunks -type f -size +500k -delete
 check 3 sh -c 'cairn export host/web1/latest root.tar d/large >out.tar' <<'END'
 ! cairn: warning: 'd/large' is left out: 'host/web1/2001-01-01T00:00:01Z/root.tar.didx': chunk DIGEST at offset 311296: 'DIR/store/.chunks/PREFIX/DIGEST' does not exist
+! cairn: 0 entries exported, 0 B; 1 left out
 ! cairn: 'cairn verify host/web1/2001-01-01T00:00:01Z' names all that is damaged, and a push of the same data mends its chunks; 'cairn list host/web1' names the snapshots that may have it whole
 END
 no_leftovers store
