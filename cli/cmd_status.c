@@ -17,6 +17,8 @@
 #include "datastore/damage.h"
 #include "datastore/registration.h"
 #include "gc/gc.h"
+#include "gc/listing.h"
+#include "index/idxformat.h"
 
 #define SHOWN 512 /* of the datastore's path */
 
@@ -31,7 +33,7 @@ struct status {
 	uint64_t unfinished;
 	int64_t newest; /* 0: none */
 	size_t damaged;
-	bool emptied; /* there are snapshots, and no chunk at all */
+	bool emptied; /* chunks are referenced, and none is there */
 	struct history_run verified; /* started 0: none is known */
 	uint64_t verified_snapshots;
 	struct registration_list sessions;
@@ -125,6 +127,21 @@ static int read_last_gc(struct status *s, struct err *e)
 	return rc;
 }
 
+/* Is there an index file that has entries? */
+static int references_chunks(struct status *s, bool *ret, struct err *e)
+{
+	struct task silent = TASK_SILENT; /* what is damaged was told before */
+	struct findings ignored = { .task = &silent };
+	struct listing all = LISTING_INIT;
+	int rc = listing_walk(s->ds, &s->app->task, &ignored, &all, e);
+
+	*ret = false;
+	for (size_t i = 0; i < all.n; i++)
+		*ret = *ret || all.files[i].bytes > IDX_HEADER_SIZE;
+	listing_release(&all);
+	return rc;
+}
+
 /* Somebody removed all chunks, or their file system is not mounted. */
 static int look_at_chunks(struct status *s, struct err *e)
 {
@@ -133,10 +150,11 @@ static int look_at_chunks(struct status *s, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	s->emptied = s->finished > 0;
-	for (unsigned p = 0; p < STORE_PREFIXES; p++)
-		s->emptied = s->emptied && !store_prefixes_has(&there, p);
-	return 0;
+	for (unsigned p = 0; p < STORE_PREFIXES; p++) {
+		if (store_prefixes_has(&there, p))
+			return 0;
+	}
+	return references_chunks(s, &s->emptied, e);
 }
 
 static int keep_verified(void *ctx, const struct history_run *r, struct err *e)

@@ -12,6 +12,14 @@ for i in 1 2 3; do echo "file $i" >tree/$i; done
 ok cairn push --time 2001-01-01T00:00:00Z host/a disk.img=disk root.tree=tree
 ok cairn push --time 2001-01-02T00:00:00Z host/b disk.img=disk
 
+# A store without a chunk that needs none.
+cairn init blobs 2>/dev/null
+echo text >text
+ok cairn -d ./blobs push host/a text.conf=text
+run cairn -d ./blobs status
+[ "$code" -eq 0 ] || fail "exit code $code: $(cat "$out")"
+! grep -q damage "$out" || fail "$(cat "$out")"
+
 # A manifest.  A push that never ended looks the same.
 mv store/$a/index.json.blob away
 for command in 'restore SNAPSHOT disk.img there' 'cat SNAPSHOT disk.img' \
