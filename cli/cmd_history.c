@@ -184,6 +184,8 @@ static int read_all(struct listing_runs *l, struct datastore *ds, struct err *e)
 		err_suffix(e,
 		    "; the next run that is recorded puts it aside and begins "
 		    "a new one");
+	else if (rc == ERR_BUSY)
+		err_suffix(e, "%s", ERR_TRY_AGAIN);
 	if (rc == 0 && l->query.run == 0)
 		rc = read_runs(l, ds, h, e);
 	else if (rc == 0 && h != NULL)

@@ -184,7 +184,7 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
 	if (rc == ERR_NOTFOUND) {
 		return err_set(e, ERR_BUSY,
 		    "'%s' was replaced again and again while it was to be "
-		    "appended to",
+		    "appended to" ERR_TRY_AGAIN,
 		    shown);
 	}
 	if (rc < 0)

@@ -337,7 +337,9 @@ static int take_own_byte(struct datastore *ds, struct err *e)
 	}
 	if (!taken) {
 		return err_set(e, ERR_BUSY,
-		    "datastore '%s': another program has it locked", ds->path);
+		    "datastore '%s' is in use by another program that locks "
+		    "all of it, as PBS does" ERR_TRY_AGAIN,
+		    ds->path);
 	}
 	return 0;
 }

@@ -263,8 +263,9 @@ static int ensure_format(int cairn_fd, const char *path,
 	if (rc == 0)
 		rc = datastore_format_read(cairn_fd, path, ret, &found, e);
 	if (rc == 0 && !found) {
-		rc = err_set(
-		    e, ERR_BUSY, "'%s' was made and is gone", shown.text);
+		rc = err_set(e, ERR_BUSY,
+		    "'%s' was made, and removed by another program; try again",
+		    shown.text);
 	}
 	return rc;
 }

@@ -75,7 +75,8 @@ static int open_root(struct making *m, struct err *e)
 	if (sysio_flock(m->root_fd, LOCK_EX | LOCK_NB) < 0 &&
 	    errno == EWOULDBLOCK) {
 		return err_set(e, ERR_BUSY,
-		    "'%s' is locked: another init runs there", m->path);
+		    "'%s' is locked: another init runs there" ERR_TRY_AGAIN,
+		    m->path);
 	}
 	if (m->made_root && sysio_fchmod(m->root_fd, FILE_DIR_MODE) < 0) {
 		return err_sys(e, "change the mode of '%s' to %#o", m->path,

@@ -159,8 +159,9 @@ int locks_wait_exclusive(struct datastore *ds, uint64_t byte,
 		return rc;
 	name_sessions(ds, sessions, sizeof(sessions));
 	return err_set(e, ERR_BUSY,
-	    "%s waited %" PRIu64 " s for the %s of '%s', held by: %s", what,
-	    timeout_ms / MS_PER_S, byte_name(byte), ds->path, sessions);
+	    "%s waited %" PRIu64
+	    " s for the %s of '%s', held by: %s" ERR_TRY_AGAIN,
+	    what, timeout_ms / MS_PER_S, byte_name(byte), ds->path, sessions);
 }
 
 void locks_release(struct datastore *ds, uint64_t byte, enum lock_mode mode)

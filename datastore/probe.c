@@ -246,7 +246,8 @@ int probe_locks(
 	if (try_byte(fd, byte) < 0) {
 		if (errno == EAGAIN || errno == EACCES) {
 			rc = err_set(e, ERR_BUSY,
-			    "'%s' is locked by another program", shown);
+			    "'%s' is locked by another program" ERR_TRY_AGAIN,
+			    shown);
 		} else {
 			rc = err_sys(e, "lock '%s'", shown);
 		}

@@ -229,7 +229,8 @@ static int touch(struct registration *r, const char *name, struct err *e)
 	if (rc < 0 && errno == ENOENT) {
 		return err_set(e, ERR_BUSY,
 		    "registration '%s' was removed: garbage collection may "
-		    "not know of this session any more",
+		    "not know of this session any more; the backup has to "
+		    "be repeated",
 		    r->shown);
 	}
 	if (rc < 0)

@@ -81,10 +81,19 @@ void registration_free(struct registration *r);
  */
 void registration_abandon(struct registration *r);
 
-/* Who that is, for people: "push of host/a (host web1, pid 42)". */
+/*
+ * Who that is, for people: "push of host/a (host web1, pid 42, since TIME)"; of
+ * one that is dead, "begun TIME".
+ */
 #define REGISTRATION_TEXT_SIZE 512
 const char *registration_text(
     const struct registration_info *info, char out[REGISTRATION_TEXT_SIZE]);
+/*
+ * The same of a live one of this group, a path as in its registration; false:
+ * none is known, and out is as it was.
+ */
+bool registration_of_group(
+    struct datastore *ds, const char *group, char out[REGISTRATION_TEXT_SIZE]);
 
 /*
  * All registrations, the dead too.  Entries that vanish are passed over; one

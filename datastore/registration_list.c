@@ -404,6 +404,7 @@ const char *registration_text(
 	char command[FIELD_SIZE];
 	char group[FIELD_SIZE];
 	char host[FIELD_SIZE];
+	char start[TEXT_TIME_SIZE];
 
 	if (info->damaged) {
 		(void)snprintf(out, REGISTRATION_TEXT_SIZE,
@@ -412,11 +413,32 @@ const char *registration_text(
 		return out;
 	}
 	(void)snprintf(out, REGISTRATION_TEXT_SIZE,
-	    "%s of %s (host %s, pid %" PRId64 ")",
+	    "%s of %s (host %s, pid %" PRId64 ", %s %s)",
 	    text_name(command, sizeof(command), info->command),
 	    text_name(group, sizeof(group), info->group),
-	    text_name(host, sizeof(host), info->host), info->pid);
+	    text_name(host, sizeof(host), info->host), info->pid,
+	    info->live ? "since" : "begun",
+	    text_time(start, clock_filetime_s(info->start)));
 	return out;
+}
+
+bool registration_of_group(
+    struct datastore *ds, const char *group, char out[REGISTRATION_TEXT_SIZE])
+{
+	struct registration_list list = { .items = NULL, .n = 0 };
+	struct err ignored = ERR_INIT;
+	bool found = false;
+
+	/* It is for a message that is an error already. */
+	(void)registration_list(ds, &list, &ignored);
+	for (size_t i = 0; i < list.n && !found; i++) {
+		found = list.items[i].live &&
+		    strcmp(list.items[i].group, group) == 0;
+		if (found)
+			(void)registration_text(&list.items[i], out);
+	}
+	registration_list_release(&list);
+	return found;
 }
 
 /*

@@ -90,7 +90,9 @@ static int take_byte0(struct session *s, struct err *e)
 
 	if (rc == 0 && !s->byte0) {
 		rc = err_set(e, ERR_BUSY,
-		    "datastore '%s' is locked by another program", s->ds->path);
+		    "datastore '%s' is in use by another program that locks "
+		    "all of it, as PBS does" ERR_TRY_AGAIN,
+		    s->ds->path);
 	}
 	return rc;
 }
@@ -112,24 +114,17 @@ static void say_prefix(void *ctx, struct task *task)
 /* Who is at work in the group, from the registrations. */
 static int group_busy(struct session *s, struct err *e)
 {
-	struct registration_list list = { .items = NULL, .n = 0 };
-	struct err ignored = ERR_INIT;
 	char path[BACKUP_PATH_SIZE];
 	char text[BACKUP_PATH_SIZE];
-	char who[REGISTRATION_TEXT_SIZE] = "a forget, or a session that can "
-					   "not be seen from here";
+	char who[REGISTRATION_TEXT_SIZE];
 
 	backup_group_path(&s->id.group, path);
 	backup_group_text(&s->id.group, text);
-	/* It is for a message that is an error already. */
-	(void)registration_list(s->ds, &list, &ignored);
-	for (size_t i = 0; i < list.n; i++) {
-		if (list.items[i].live &&
-		    strcmp(list.items[i].group, path) == 0)
-			(void)registration_text(&list.items[i], who);
-	}
-	registration_list_release(&list);
-	return err_set(e, ERR_BUSY, "group '%s' is in use by %s", text, who);
+	return err_set(e, ERR_BUSY, "group '%s' is in use by %s" ERR_TRY_AGAIN,
+	    text,
+	    registration_of_group(s->ds, path, who)
+		? who
+		: "a forget, or a session that can not be seen from here");
 }
 
 static int try_group(struct session *s, struct err *e)

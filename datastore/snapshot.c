@@ -13,6 +13,7 @@
 #include "datastore/base/pathlock.h"
 #include "datastore/base/sysio.h"
 #include "datastore/cairndir.h"
+#include "datastore/registration.h"
 #include "datastore/tree.h"
 
 /* For a manifest that another process changes; then 75. */
@@ -51,6 +52,26 @@ static const char *leaf(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
+/* A lock of a directory has no name on it: what is known of its group. */
+static int hold_busy(struct datastore *ds, const struct backup_snapshot *s,
+    enum lock_mode mode, const char *text, struct err *e)
+{
+	char group[BACKUP_PATH_SIZE];
+	char who[REGISTRATION_TEXT_SIZE];
+
+	(void)err_set(e, ERR_BUSY,
+	    mode == LOCK_EXCLUSIVE
+		? "snapshot '%s' is in use: it is being written or read, or a "
+		  "backup is based on it"
+		: "snapshot '%s' is being written or removed",
+	    text);
+	backup_group_path(&s->group, group);
+	if (registration_of_group(ds, group, who))
+		err_suffix(e, "; at work in its group: %s", who);
+	err_suffix(e, "%s", ERR_TRY_AGAIN);
+	return ERR_BUSY;
+}
+
 static int hold_in_group(struct datastore *ds, int group_fd,
     const struct backup_snapshot *s, enum lock_mode mode, int *ret_fd,
     struct err *e)
@@ -74,14 +95,8 @@ static int hold_in_group(struct datastore *ds, int group_fd,
 		return err_set(
 		    e, ERR_NOTFOUND, "snapshot '%s' does not exist", text);
 	}
-	if (rc == ERR_BUSY) {
-		return err_set(e, ERR_BUSY,
-		    mode == LOCK_EXCLUSIVE
-			? "snapshot '%s' is in use: it is being written or "
-			  "read, or a backup is based on it"
-			: "snapshot '%s' is being written or removed",
-		    text);
-	}
+	if (rc == ERR_BUSY)
+		return hold_busy(ds, s, mode, text, e);
 	if (rc == ERR_SYS && mode == LOCK_SHARED &&
 	    ds->access == DATASTORE_READ && is_read_only(ds))
 		return file_open_dir(group_fd, leaf(path), ret_fd, shown, e);
@@ -203,8 +218,9 @@ static int lock_manifest(
 		int64_t ms = (clock_boot_ns() - start) / 1000000;
 
 		if (ms > MANIFEST_WAIT_MS) {
-			return err_set(
-			    e, ERR_BUSY, "'%s' is being changed", shown);
+			return err_set(e, ERR_BUSY,
+			    "'%s' is being changed by another process" ERR_TRY_AGAIN,
+			    shown);
 		}
 		rc = pathlock_take(snapshot_fd, BACKUP_MANIFEST, LOCK_EXCLUSIVE,
 		    (uint64_t)(MANIFEST_WAIT_MS - ms), ret_fd, shown, &why);

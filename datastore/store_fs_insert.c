@@ -242,7 +242,7 @@ static int give_name(struct put *p, enum store_inserted *ret, struct err *e)
 
 		if (tries == NAME_TRIES) {
 			return err_set(e, ERR_BUSY,
-			    "'%s' was made and removed by others %d times",
+			    "'%s' was made and removed by others %d times" ERR_TRY_AGAIN,
 			    p->shown, tries);
 		}
 		tries++;

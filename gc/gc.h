@@ -66,9 +66,9 @@ struct gc_result {
 	uint64_t pending_bytes;
 	filetime newest_pending; /* the last use of any of them; 0: none */
 	enum gc_pending_cause pending_cause;
-	int64_t pending_until; /* epoch: when a run may remove it; 0 none */
-	char
-	    pending_session[384]; /* "push of host/a (host x, pid 42), since" */
+	int64_t pending_until;     /* epoch: when a run may remove it; 0 none */
+	char pending_session[384]; /* "push of host/a (host x, pid 42, since
+				      TIME)" */
 	uint32_t unswept_prefixes; /* their lock stayed busy */
 	uint32_t warnings;
 	uint32_t left_overs; /* bad index files in dead directories */

@@ -160,13 +160,9 @@ static void set_session(
     struct gc_run *run, const struct registration_info *info)
 {
 	char text[REGISTRATION_TEXT_SIZE];
-	char since[TEXT_TIME_SIZE];
 
 	(void)snprintf(run->r.pending_session, sizeof(run->r.pending_session),
-	    "%.*s, since %s",
-	    (int)(sizeof(run->r.pending_session) - sizeof(since)) - 10,
-	    registration_text(info, text),
-	    text_time(since, clock_filetime_s(info->start)));
+	    "%s", registration_text(info, text));
 }
 
 /* a - b, or as far back as times go. */
@@ -265,7 +261,7 @@ static int read_sessions(struct gc_run *run, struct err *e)
 	if (rc == 0 && unseen)
 		rc = err_set(e, ERR_BUSY,
 		    "a backup into '%s' runs whose registration can not be "
-		    "seen in '%s'",
+		    "seen in '%s'" ERR_TRY_AGAIN,
 		    run->ds->path, CAIRNDIR_SESSIONS);
 	if (rc == 0)
 		rc = find_cutoff(run, &list, e);

@@ -344,7 +344,7 @@ int mark_run(struct datastore *ds, const struct mark_opts *opts,
 		if (rc == 0 && m->counts.rounds == ROUNDS_MAX && !is_done(&mk))
 			rc = err_set(e, ERR_BUSY,
 			    "snapshots vanished in each of %u listings of "
-			    "'%s': who removes them?",
+			    "'%s': somebody removes one after the other" ERR_TRY_AGAIN,
 			    ROUNDS_MAX, ds->path);
 	} while (rc == 0 && !is_done(&mk));
 	findings->quiet = mk.quiet;

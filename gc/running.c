@@ -110,7 +110,8 @@ static int busy(struct datastore *ds, struct err *e)
 	if (ask(ds, LOCK_BYTE_GC, F_WRLCK, &l, &ignored) == 0 &&
 	    l.l_type != F_UNLCK)
 		describe(ds, &l, who, sizeof(who));
-	return err_set(e, ERR_BUSY, "'%s' is in use by %s", ds->path, who);
+	return err_set(
+	    e, ERR_BUSY, "'%s' is in use by %s" ERR_TRY_AGAIN, ds->path, who);
 }
 
 /* For those who look; that it can not be written is no reason. */

@@ -35,6 +35,8 @@ enum err_code {
 
 /* Room for two paths of ordinary length and what was wanted of them. */
 #define ERR_MSG_SIZE 768
+/* Ends the message of an ERR_BUSY that goes away by itself. */
+#define ERR_TRY_AGAIN "; try again when that has ended"
 
 struct err {
 	int code;               /* enum err_code */

@@ -67,7 +67,9 @@ static int take_flock(int fd, enum lock_mode mode, uint64_t timeout_ms,
 		if (waited < 0)
 			waited = 0;
 		if ((uint64_t)waited >= timeout_ms)
-			return err_set(e, ERR_BUSY, "'%s' is locked", shown);
+			return err_set(e, ERR_BUSY,
+			    "'%s' is locked by another process" ERR_TRY_AGAIN,
+			    shown);
 		clock_sleep_ms(poll_ms);
 		poll_ms *= 2;
 		if (poll_ms > POLL_LAST_MS)

@@ -138,7 +138,7 @@ json "$out" '"\n".join(x["why"] for x in d)' >got
 mv got "$out"
 expect 0 <<'END'
 ended without a word before its first phase
-'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
+'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME); try again when that has ended
 garbage collection could not read or touch all that it has to in 'DIR/store': 1 problem, see the warning; nothing is removed; 'forget' removes a broken snapshot, 'gc --ignore' sets it aside
 snapshot 'host/a/2001-01-04T00:00:00Z' is protected; 'cairn unprotect' lifts that
 END

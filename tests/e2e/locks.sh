@@ -30,16 +30,16 @@ it_ends() {
 
 push_that_waits host/b 2001-01-01T00:00:00Z
 check 75 cairn push host/b a.raw=a <<'END'
-! cairn: group 'host/b' is in use by push of host/b (host HOST, pid PID)
+! cairn: group 'host/b' is in use by push of host/b (host HOST, pid PID, since TIME); try again when that has ended
 END
 check 75 cairn forget host/b/2001-01-01T00:00:00Z <<'END'
-! cairn: snapshot 'host/b/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it
+! cairn: snapshot 'host/b/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it; at work in its group: push of host/b (host HOST, pid PID, since TIME); try again when that has ended
 END
 check 1 cairn cat host/b/latest a.raw <<'END'
 ! cairn: group 'host/b' has no finished snapshot
 END
 check 75 cairn cat host/b/2001-01-01T00:00:00Z a.raw <<'END'
-! cairn: snapshot 'host/b/2001-01-01T00:00:00Z' is being written or removed
+! cairn: snapshot 'host/b/2001-01-01T00:00:00Z' is being written or removed; at work in its group: push of host/b (host HOST, pid PID, since TIME); try again when that has ended
 END
 check 0 cairn list host/b </dev/null
 check 0 cairn list --all host/b <<'END'
@@ -75,7 +75,7 @@ also="$also; s/[0-9]+ chunks, [0-9.]+ [KM]iB\$/CHUNKS/" \
 	check 0 cairn gc --cutoff 0 <<'END'
 removed:       0 chunks, 0 B
 pending:       CHUNKS
-               kept for the open backup push of host/b (host HOST, pid PID), since TIME
+               kept for the open backup push of host/b (host HOST, pid PID, since TIME)
                no command frees it before that backup has ended; then run gc again
 in use:        1 chunk, 195.3 KiB
 referenced by: 2 index files, 390.6 KiB
@@ -111,7 +111,7 @@ pid=$!
 exec 8<stuck
 head -c 1000 <&8 >/dev/null
 check 75 cairn forget host/r/latest <<'END'
-! cairn: snapshot 'host/r/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it
+! cairn: snapshot 'host/r/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it; try again when that has ended
 END
 check 0 cairn note host/r/latest 'while it is read' </dev/null
 check 0 cairn protect host/r/latest <<'END'
@@ -137,7 +137,7 @@ exec 8<stuck
 head -c 1 <&8 >first
 kill -STOP "$pid"
 check 75 cairn forget host/r/latest <<'END'
-! cairn: snapshot 'host/r/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it
+! cairn: snapshot 'host/r/2001-01-01T00:00:00Z' is in use: it is being written or read, or a backup is based on it; try again when that has ended
 END
 old store
 ok cairn gc --cutoff 1h
@@ -152,17 +152,17 @@ cairn gc --cutoff 0 >"$out.p" 2>"$err.p" &
 pid=$!
 until_true 20 test -s "$err.p"
 check 75 cairn gc <<'END'
-! cairn: 'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
+! cairn: 'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME); try again when that has ended
 END
 check 75 cairn gc --cutoff 0 <<'END'
-! cairn: 'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
+! cairn: 'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME); try again when that has ended
 END
 ok cairn gc --dry-run
 check 0 cairn gc status <<'END'
 running:       garbage collection of cairn (host HOST, pid PID, since TIME)
 phase:         gc: begin
 last attempt:  busy, begun TIME by pid PID on HOST
-               'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME)
+               'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME); try again when that has ended
 last run:      ended TIME
 removed:       0 chunks, 0 B
                nothing is garbage: what was removed since the last run shares all its chunks with what is left
@@ -209,10 +209,10 @@ unlock() {
 for how in SHARED EXCLUSIVE; do
 	lock $how
 	check 75 cairn push host/a a.raw=a <<'END'
-! cairn: datastore 'DIR/store': another program has it locked
+! cairn: datastore 'DIR/store' is in use by another program that locks all of it, as PBS does; try again when that has ended
 END
 	check 75 cairn forget host/a/latest <<'END'
-! cairn: datastore 'DIR/store': another program has it locked
+! cairn: datastore 'DIR/store' is in use by another program that locks all of it, as PBS does; try again when that has ended
 END
 	run cairn gc
 	grep -q "another program" "$err" || fail "$(cat "$err")"
@@ -221,10 +221,10 @@ END
 ! cairn: 'DIR/store' is in use
 END
 	check 75 cairn verify <<'END'
-! cairn: datastore 'DIR/store': another program has it locked
+! cairn: datastore 'DIR/store' is in use by another program that locks all of it, as PBS does; try again when that has ended
 END
 	check 75 cairn note host/a/latest x <<'END'
-! cairn: datastore 'DIR/store': another program has it locked
+! cairn: datastore 'DIR/store' is in use by another program that locks all of it, as PBS does; try again when that has ended
 END
 	check 0 cairn list host/a <<'END'
 SNAPSHOT                          SIZE  FILES  VERIFIED  PROTECTED  NOTE

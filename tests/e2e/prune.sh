@@ -205,7 +205,7 @@ host/b/2001-01-03T12:00:00Z  removed  no rule keeps it
 host/b/2001-01-04T12:00:00Z  kept     keep-last
 removed 2 of 4 snapshots
 ! cairn: policy: keep-last 1; time zone UTC
-! cairn: snapshot 'host/b/2001-01-02T12:00:00Z' is in use: it is being written or read, or a backup is based on it
+! cairn: snapshot 'host/b/2001-01-02T12:00:00Z' is in use: it is being written or read, or a backup is based on it; try again when that has ended
 END
 cat <&8 >/dev/null
 exec 8<&-

@@ -324,7 +324,9 @@ static void test_two_at_once(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	assert_err(init(f, false), &f->e, ERR_BUSY, "");
-	dsfix_assert_message(f, "'$' is locked: another init runs there");
+	dsfix_assert_message(f,
+	    "'$' is locked: another init runs there; try again when "
+	    "that has ended");
 	assert_int_equal(count(f, ""), 1);
 	(void)close(fd);
 	assert_ok(init(f, false), &f->e);

@@ -60,7 +60,9 @@ static void test_busy(void **state)
 
 	foreign_start(f->dir.fd, "store/.lock", &lock, &holder);
 	assert_err(dsfix_open(f, DATASTORE_WRITE), &f->e, ERR_BUSY, "");
-	dsfix_assert_message(f, "datastore '$': another program has it locked");
+	dsfix_assert_message(f,
+	    "datastore '$' is in use by another program that locks "
+	    "all of it, as PBS does; try again when that has ended");
 	assert_ok(dsfix_open(f, DATASTORE_GC), &f->e);
 	assert_ok(dsfix_open(f, DATASTORE_READ), &f->e);
 	foreign_end(&holder);
@@ -89,7 +91,8 @@ static void test_own_byte_taken(void **state)
 	fault_reset();
 	thrice.times = 3;
 	fault_add(&thrice);
-	assert_err(dsfix_open(f, DATASTORE_WRITE), &f->e, ERR_BUSY, "locked");
+	assert_err(
+	    dsfix_open(f, DATASTORE_WRITE), &f->e, ERR_BUSY, "locks all of it");
 }
 
 /* A store of PBS: without .cairn. */

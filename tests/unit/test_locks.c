@@ -81,7 +81,7 @@ static void test_exclusive_busy(void **state)
 	assert_err(locks_wait_exclusive(
 		       f->ds, LOCK_BYTE_TREE, 1500, "gc", &f->task, &f->e),
 	    &f->e, ERR_BUSY, "gc waited 1 s for the tree lock of '");
-	(void)snprintf(want, sizeof(want), "pid %d)", getpid());
+	(void)snprintf(want, sizeof(want), "pid %d, since ", getpid());
 	assert_non_null(strstr(f->e.msg, "held by: push of host/a (host "));
 	assert_non_null(strstr(f->e.msg, want));
 	session_abort(s);

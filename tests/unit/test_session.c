@@ -161,7 +161,7 @@ static void test_group_busy(void **state)
 	struct session *t = NULL;
 	char want[64];
 
-	(void)snprintf(want, sizeof(want), "pid %d", getpid());
+	(void)snprintf(want, sizeof(want), "pid %d, since ", getpid());
 	assert_ok(
 	    datastore_open(f->path, DATASTORE_WRITE, NULL, &f->second, &f->e),
 	    &f->e);

@@ -81,7 +81,7 @@ static void test_killed(void **state)
 	assert_non_null(strstr(notes.last,
 	    "removed the unfinished snapshot '" T0_DIR
 	    "', left by push of host/a (host "));
-	(void)snprintf(want, sizeof(want), ", pid %d)", pid);
+	(void)snprintf(want, sizeof(want), ", pid %d, begun ", pid);
 	assert_non_null(strstr(notes.last, want));
 	sessionfix_census(f, 0, 0, 0, 0);
 	assert_int_equal(clean(f), 0);
