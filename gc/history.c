@@ -244,8 +244,10 @@ static int connect(struct history *h, struct err *e)
 	return rc;
 }
 
-int history_open(struct datastore *ds, enum history_mode mode,
-    struct task *task, struct history **ret, bool *ret_found, struct err *e)
+/* *ret_hot: its writer was killed, and only who writes can mend that. */
+static int open_once(struct datastore *ds, enum history_mode mode,
+    struct task *task, bool *ret_hot, struct history **ret, bool *ret_found,
+    struct err *e)
 {
 	bool soon = mode == HISTORY_READ_SOON || mode == HISTORY_WRITE_SOON;
 	bool writing = mode == HISTORY_WRITE || mode == HISTORY_WRITE_SOON;
@@ -279,6 +281,7 @@ int history_open(struct datastore *ds, enum history_mode mode,
 		rc = err_forget(e);
 		found = false;
 	}
+	*ret_hot = h->hot;
 	if (rc == ERR_CORRUPT && writing && locked)
 		*ret = h;
 	else if (rc < 0 || !found)
@@ -288,6 +291,34 @@ int history_open(struct datastore *ds, enum history_mode mode,
 	*ret = found ? h : NULL;
 	*ret_found = found;
 	return 0;
+}
+
+/* What a killed writer began is undone by the next that opens for writing. */
+static bool undo(struct datastore *ds, struct task *task)
+{
+	struct history *h = NULL;
+	struct err ignored = ERR_INIT;
+	bool hot = false;
+	bool found = false;
+	int rc =
+	    open_once(ds, HISTORY_WRITE_SOON, task, &hot, &h, &found, &ignored);
+
+	history_close(h);
+	return rc == 0 && found;
+}
+
+int history_open(struct datastore *ds, enum history_mode mode,
+    struct task *task, struct history **ret, bool *ret_found, struct err *e)
+{
+	bool reading = mode == HISTORY_READ || mode == HISTORY_READ_SOON;
+	bool hot = false;
+	int rc = open_once(ds, mode, task, &hot, ret, ret_found, e);
+
+	if (rc < 0 && hot && reading && undo(ds, task)) {
+		(void)err_forget(e);
+		rc = open_once(ds, mode, task, &hot, ret, ret_found, e);
+	}
+	return rc;
 }
 
 int history_set_aside(struct history *h, struct err *e)

@@ -23,6 +23,7 @@ struct history {
 	struct datastore *ds;
 	struct task *task;
 	bool writing;
+	bool hot; /* its writer was killed: who only reads can not mend that */
 	sigset_t signals; /* blocked before it was opened for writing */
 	int64_t wait_ns;  /* for the lock */
 	int dirfd;

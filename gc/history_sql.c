@@ -114,12 +114,14 @@ int history_sql_fail(struct history *h, int code, struct err *e)
 		return err_set(e, ERR_LIMIT,
 		    "'%s' has no room left: it may have %" PRIu64 " bytes",
 		    h->shown, h->bytes_max);
-	if ((code & 0xff) == SQLITE_READONLY)
+	if ((code & 0xff) == SQLITE_READONLY) {
+		h->hot = true;
 		return err_set(e, ERR_BUSY,
 		    "'%s' was being written when its writer was killed, and "
 		    "is not open for writing: the next command that writes "
 		    "to it mends it",
 		    h->shown);
+	}
 	(void)text_name(text, sizeof(text),
 	    h->db != NULL && sqlite3_errcode(h->db) != SQLITE_OK
 		? sqlite3_errmsg(h->db)

@@ -244,6 +244,35 @@ expect 0 <<'END'
 [('ok',)] [('gc', 'done'), ('verify', 'done')]
 END
 
+# A writer that was killed in the midst of it: who looks has it undone, if he
+# may write; else he is told.
+cp -a store used
+python3 -c '
+import os, signal, sqlite3
+c = sqlite3.connect("store/.cairn/history.db", isolation_level=None)
+c.execute("pragma cache_size = 1")
+c.execute("begin immediate")
+c.execute("delete from run")
+c.execute("create table junk(x)")
+for i in range(5000):
+    c.execute("insert into junk values(?)", ("y" * 100,))
+os.kill(os.getpid(), signal.SIGKILL)' 2>/dev/null || true
+[ -s store/.cairn/history.db-journal ] || fail "nothing was left undone"
+chmod -w store/.cairn/history.db
+if [ "$(id -u)" -ne 0 ]; then
+	run cairn history
+	[ "$code" -eq 75 ] || fail "exit code $code"
+	grep -q "was being written when its writer was killed" "$err" ||
+		fail "$(cat "$err")"
+fi
+chmod +w store/.cairn/history.db
+ok cairn -d ./used history
+mv "$out" wanted
+ok cairn history
+cmp wanted "$out"
+run cairn status
+! grep -q "was being written" "$err" || fail "$(cat "$err")"
+
 # A dry run leaves nothing; and what is only read is left alone.
 keep=store ok cairn gc --dry-run
 keep=store ok cairn history
