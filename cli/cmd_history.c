@@ -59,7 +59,7 @@ static int parse_query(
 		.limit = LIMIT_DEFAULT };
 	if (kind != NULL && !history_kind_parse(kind, &q->kind))
 		return cmd_bad_value(
-		    "kind", kind, "gc, forget, prune or verify", e);
+		    "kind", kind, "gc, forget, prune, verify or push", e);
 	if (limit != NULL) {
 		rc = text_parse_u64(limit, 1, INT64_MAX, &q->limit, e);
 		if (rc < 0)

@@ -16,6 +16,7 @@
 #include "datastore/chunker.h"
 #include "datastore/session.h"
 #include "datastore/tree.h"
+#include "gc/history_record.h"
 #include "index/exclude.h"
 #include "index/idx.h"
 #include "index/ingest.h"
@@ -262,13 +263,50 @@ static int run(struct push *p, struct datastore *ds, struct err *e)
 		return rc;
 	for (size_t i = 0; i < p->n && rc == 0; i++)
 		rc = ingest_one(p, s, i, e);
+	session_stats(s, &p->stats);
 	if (rc < 0) {
 		session_abort(s);
 		return rc;
 	}
-	session_stats(s, &p->stats);
 	p->id = *session_id(s);
 	return session_commit(s, e);
+}
+
+/* In the history; one that failed has its own error to tell, and no other. */
+static void record(
+    const struct push *p, struct history_record *r, int rc, const struct err *e)
+{
+	const struct history_count counts[] = {
+		{ "archives", p->n },
+		{ "chunks", p->stats.chunks },
+		{ "new-chunks", p->stats.new_chunks },
+		{ "bytes", p->stats.bytes },
+		{ "new-bytes", p->stats.new_bytes },
+		{ "stored-bytes", p->stats.stored_bytes },
+	};
+	struct task silent = TASK_SILENT;
+	char name[BACKUP_PATH_SIZE];
+
+	silent.stop = p->app->task.stop;
+	if (rc < 0)
+		r->task = &silent;
+	else
+		backup_snapshot_text(&p->id, name);
+	history_record_push(r, rc < 0 ? NULL : name,
+	    p->incomplete ? HISTORY_INCOMPLETE : HISTORY_DONE, rc,
+	    rc < 0 ? e->msg : NULL, counts, sizeof(counts) / sizeof(counts[0]));
+}
+
+static int run_recorded(struct push *p, struct datastore *ds, struct err *e)
+{
+	struct history_record r = HISTORY_RECORD_INIT;
+	int rc = 0;
+
+	if (!p->opts.dry_run)
+		history_record_init(&r, ds, &p->app->task, HISTORY_PUSH);
+	rc = run(p, ds, e);
+	record(p, &r, rc, e);
+	return rc;
 }
 
 static int report(const struct push *p, struct err *e)
@@ -337,7 +375,7 @@ int cmd_push(struct app *app, const struct invocation *inv, struct err *e)
 	p.opts.min_free = ds->settings.min_free;
 	p.ingest.level = p.opts.level;
 	say_new_namespace(&p, ds);
-	rc = run(&p, ds, e);
+	rc = run_recorded(&p, ds, e);
 	if (rc < 0)
 		hint_no_space(app, e);
 	if (rc == ERR_CANCELLED)

@@ -142,7 +142,8 @@ static const struct command_option gc_options[] = {
 };
 
 static const struct command_option history_options[] = {
-	{ "kind", 0, "gc|forget|prune|verify", false, "only runs of this" },
+	{ "kind", 0, "gc|forget|prune|verify|push", false,
+	    "only runs of this" },
 	{ "since", 0, "TIME|DURATION", false,
 	    "only those begun then or later, or at most so long ago" },
 	{ "limit", 0, "N", false, "the newest N (default 50)" },
@@ -289,7 +290,7 @@ const struct command commands[] = {
 	    "'cairn gc status' tells of\nthe last run and of one that is "
 	    "running.",
 	    OPTIONS(gc_options), 0, 1, cmd_gc, true },
-	{ "history", "[RUN]", "what ran: gc, forget, prune and verify",
+	{ "history", "[RUN]", "what ran: push, gc, forget, prune and verify",
 	    "The newest first. With RUN, a number of that list: all that is "
 	    "known of it.\nWhat a garbage collection removed, digest by digest, "
 	    "is kept for 90 days.",

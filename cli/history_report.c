@@ -20,7 +20,7 @@ static bool removes_chunks(const struct history_run *r)
 
 static bool removes_nothing(const struct history_run *r)
 {
-	return r->kind == HISTORY_VERIFY;
+	return r->kind == HISTORY_VERIFY || r->kind == HISTORY_PUSH;
 }
 
 static const char *removed_text(
@@ -220,6 +220,8 @@ static int one_text(
 		    e, "why:     %s\n", text_name(why, sizeof(why), r->why));
 	if (rc == 0 && !removes_nothing(r))
 		rc = output_text(e, "removed: %s\n", removed_text(r, removed));
+	if (rc == 0 && r->kind == HISTORY_PUSH && d->name_lines.len > 0)
+		rc = output_text(e, "made:    1 snapshot\n");
 	if (rc == 0)
 		rc = print_lines(&d->name_lines, e);
 	if (rc == 0)

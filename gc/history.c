@@ -492,6 +492,25 @@ int history_add(struct history *h, struct history_run *r, struct err *e)
 	return rc;
 }
 
+static int put_counts(struct history *h, int64_t run,
+    const struct history_count *counts, size_t n, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		const struct history_value v[] = {
+			{ .number = run },
+			history_text_value(counts[i].key),
+			history_unsigned_value(counts[i].n),
+		};
+
+		rc = history_sql_run(h,
+		    "insert or replace into count(run, key, n) values(?, ?, ?)",
+		    v, sizeof(v) / sizeof(v[0]), NULL, e);
+	}
+	return rc;
+}
+
 int history_update(struct history *h, const struct history_run *r,
     const struct history_count *counts, size_t n, struct err *e)
 {
@@ -515,17 +534,8 @@ int history_update(struct history *h, const struct history_run *r,
 	if (rc == 0 && sqlite3_changes64(h->db) != 1)
 		rc = err_set(e, ERR_NOTFOUND, "'%s' has no run %" PRId64,
 		    h->shown, r->id);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		const struct history_value c[] = {
-			{ .number = r->id },
-			history_text_value(counts[i].key),
-			history_unsigned_value(counts[i].n),
-		};
-
-		rc = history_sql_run(h,
-		    "insert or replace into count(run, key, n) values(?, ?, ?)",
-		    c, sizeof(c) / sizeof(c[0]), NULL, e);
-	}
+	if (rc == 0)
+		rc = put_counts(h, r->id, counts, n, e);
 	return history_finish(h, rc, e);
 }
 
@@ -551,4 +561,23 @@ int history_drop_snapshot(
 {
 	return one_snapshot(
 	    h, "delete from snapshot where run = ? and name = ?", run, name, e);
+}
+
+int history_add_ended(struct history *h, struct history_run *r,
+    const char *made, const struct history_count *counts, size_t n,
+    struct err *e)
+{
+	int rc = history_begin(h, e);
+
+	if (rc < 0)
+		return rc;
+	rc = insert_run(h, r, e);
+	if (rc == 0)
+		rc = put_counts(h, r->id, counts, n, e);
+	if (rc == 0 && made != NULL)
+		rc = history_add_snapshot(h, r->id, made, e);
+	rc = history_finish(h, rc, e);
+	if (rc < 0)
+		r->id = 0;
+	return rc;
 }

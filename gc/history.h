@@ -6,13 +6,15 @@
  * A SQLite database, open for one short transaction at a time, under a lock of
  * the whole file that is awaited for 5 s.  It tells, and nothing depends on
  * it: whoever records goes on without it (history_record.h).  Runs are kept,
- * the newest HISTORY_RUNS_MAX of them; what was removed, chunk by chunk, for
- * 90 days and as long as the file has less than 1 GiB.
+ * the newest HISTORY_RUNS_MAX of them, and as many pushes beside them: hosts
+ * that push every minute push no other run out.  What was removed, chunk by
+ * chunk, is kept for 90 days and as long as the file has less than 1 GiB.
  *
  * A run is recorded when it begins and once more when it ends; one that did
  * not say how it ended, and holds its lock no more, was killed.  Garbage
  * collection makes nothing before its first unlink (I11), and so is recorded
- * later, and by `.cairn/gc.running` until then.
+ * later, and by `.cairn/gc.running` until then.  A push is recorded at its end
+ * only: while it runs its registration tells of it.
  */
 #ifndef CAIRN_GC_HISTORY_H
 #define CAIRN_GC_HISTORY_H
@@ -44,8 +46,9 @@ enum history_kind {
 	HISTORY_FORGET,
 	HISTORY_PRUNE,
 	HISTORY_VERIFY,
+	HISTORY_PUSH,
 };
-#define HISTORY_KINDS 4
+#define HISTORY_KINDS 5
 
 enum history_result {
 	HISTORY_RUNNING,
@@ -152,6 +155,13 @@ int history_has_ended(
 /* Write how it is by now, with its figures.  ERR_NOTFOUND: it is not there. */
 int history_update(struct history *h, const struct history_run *r,
     const struct history_count *counts, size_t n, struct err *e);
+/*
+ * Record r, whose id is 0 and which has ended, with its figures and the
+ * snapshot that it made (NULL: none).  The dead are left to history_add.
+ */
+int history_add_ended(struct history *h, struct history_run *r,
+    const char *made, const struct history_count *counts, size_t n,
+    struct err *e);
 /* A snapshot that is about to be removed; or that stayed, after all. */
 int history_add_snapshot(
     struct history *h, int64_t run, const char *name, struct err *e);
@@ -164,7 +174,7 @@ int history_drop_snapshot(
 int history_add_removed(struct history *h, int64_t run,
     const struct history_removed *items, size_t n, size_t *ret_added,
     struct err *e);
-/* Drop what is older than it is kept for. */
+/* Drop what is older than it is kept for, or beyond the number of runs. */
 int history_trim(struct history *h, int64_t now, struct err *e);
 /* For tests: smaller limits. */
 void history_limit(struct history *h, uint64_t bytes, uint64_t runs);

@@ -124,23 +124,31 @@ int history_add_removed(struct history *h, int64_t run,
 	return rc;
 }
 
-static int drop_runs(struct history *h, struct err *e)
+/* Pushes, or all others: beyond the newest so many. */
+#define TOO_MANY                                                    \
+	"(kind = 'push') = ?1 and id <= (select id from run where " \
+	"(kind = 'push') = ?1 order by id desc limit 1 offset ?2)"
+
+static int drop_runs(struct history *h, bool pushes, struct err *e)
 {
-	const struct history_value v = history_unsigned_value(h->runs_max);
+	static const char *const sql[] = {
+		"delete from count where run in "
+		"(select id from run where " TOO_MANY ")",
+		"delete from snapshot where run in "
+		"(select id from run where " TOO_MANY ")",
+		"delete from run where " TOO_MANY,
+	};
+	const struct history_value v[] = {
+		{ .number = pushes },
+		history_unsigned_value(h->runs_max),
+	};
 	int rc = history_begin(h, e);
 
 	if (rc < 0)
 		return rc;
-	rc = history_sql_run(h,
-	    "delete from run where id <= (select id from run order by id "
-	    "desc limit 1 offset ?)",
-	    &v, 1, NULL, e);
-	if (rc == 0)
-		rc = history_sql_exec(h,
-		    "delete from count where run < (select min(id) from run);"
-		    "delete from snapshot where run < "
-		    "(select min(id) from run)",
-		    e);
+	for (size_t i = 0; rc == 0 && i < sizeof(sql) / sizeof(sql[0]); i++)
+		rc = history_sql_run(
+		    h, sql[i], v, sizeof(v) / sizeof(v[0]), NULL, e);
 	return history_finish(h, rc, e);
 }
 
@@ -151,15 +159,17 @@ int history_trim(struct history *h, int64_t now, struct err *e)
 	int rc = 0;
 
 	do {
-		/* Also what lost its run. */
+		/* Also what lost its run; pushes have none. */
 		rc = drop_rows(h,
 		    "run < coalesce((select min(id) from run where started >= "
-		    "?), (select max(id) + 1 from run))",
+		    "? and kind <> 'push'), (select max(id) + 1 from run))",
 		    now - HISTORY_KEEP_S, &dropped, e);
 	} while (rc == 0 && dropped == DROP_ROWS &&
 	    clock_boot_ns() - began < TRIM_NS);
 	if (rc == 0)
-		rc = drop_runs(h, e);
+		rc = drop_runs(h, false, e);
+	if (rc == 0)
+		rc = drop_runs(h, true, e);
 	/* A part of what got free goes back to the disk each time. */
 	if (rc == 0)
 		rc = history_sql_exec(h, "pragma incremental_vacuum(4096)", e);

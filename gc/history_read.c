@@ -12,6 +12,7 @@ static const char *const kinds[HISTORY_KINDS] = {
 	[HISTORY_FORGET] = "forget",
 	[HISTORY_PRUNE] = "prune",
 	[HISTORY_VERIFY] = "verify",
+	[HISTORY_PUSH] = "push",
 };
 
 static const char *const results[HISTORY_RESULTS] = {

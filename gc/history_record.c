@@ -8,6 +8,10 @@
 #include "datastore/base/clock.h"
 #include "datastore/base/text.h"
 
+/* A push trims once in so many runs: each time would cost more than the rest of
+ * what it records. */
+#define TRIM_EVERY 64
+
 /* What one opening of the database is for. */
 struct work {
 	int (*fn)(struct history *h, struct history_record *r,
@@ -254,6 +258,21 @@ enum history_result history_result_of(int code)
 	return code == ERR_CANCELLED ? HISTORY_STOPPED : HISTORY_FAILED;
 }
 
+/* It has ended, now. */
+static void set_end(struct history_run *run, enum history_result result,
+    int code, const char *why)
+{
+	run->result = code < 0 ? history_result_of(code) : result;
+	run->ended = clock_now_s();
+	/* Messages quote the names in them; only one that was cut may not be
+	 * text. */
+	if (why != NULL && text_is_utf8(why, strlen(why)) &&
+	    strlen(why) < sizeof(run->why))
+		(void)snprintf(run->why, sizeof(run->why), "%s", why);
+	else if (why != NULL)
+		(void)text_name(run->why, sizeof(run->why), why);
+}
+
 void history_record_end(struct history_record *r, enum history_result result,
     int code, const char *why, const struct history_count *counts, size_t n)
 {
@@ -265,17 +284,37 @@ void history_record_end(struct history_record *r, enum history_result result,
 
 	if (r->ds == NULL)
 		return;
-	r->run.result = code < 0 ? history_result_of(code) : result;
-	r->run.ended = clock_now_s();
-	/* Messages quote the names in them; only one that was cut may not be
-	 * text. */
-	if (why != NULL && text_is_utf8(why, strlen(why)) &&
-	    strlen(why) < sizeof(r->run.why))
-		(void)snprintf(r->run.why, sizeof(r->run.why), "%s", why);
-	else if (why != NULL)
-		(void)text_name(r->run.why, sizeof(r->run.why), why);
+	set_end(&r->run, result, code, why);
 	/* Once more also where it failed before: the disk may have room by
 	 * now. */
 	do_work(r, &w);
 	history_record_release(r);
+}
+
+static int work_push(struct history *h, struct history_record *r,
+    const struct work *w, struct err *e)
+{
+	int rc =
+	    history_add_ended(h, &r->run, w->name, w->counts, w->counts_n, e);
+
+	if (rc == 0 && r->run.id % TRIM_EVERY == 0)
+		rc = history_trim(h, r->run.ended, e);
+	return rc;
+}
+
+void history_record_push(struct history_record *r, const char *made,
+    enum history_result result, int code, const char *why,
+    const struct history_count *counts, size_t n)
+{
+	const struct work w = {
+		.fn = work_push,
+		.name = made,
+		.counts = counts,
+		.counts_n = n,
+	};
+
+	if (r->ds == NULL)
+		return;
+	set_end(&r->run, result, code, why);
+	do_work(r, &w);
 }

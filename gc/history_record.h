@@ -71,6 +71,14 @@ void history_record_end(struct history_record *r, enum history_result result,
     int code, const char *why, const struct history_count *counts, size_t n);
 void history_record_release(struct history_record *r);
 
+/*
+ * A push has ended; nothing was recorded of it before.  made: the snapshot, or
+ * NULL.  The rest as above.
+ */
+void history_record_push(struct history_record *r, const char *made,
+    enum history_result result, int code, const char *why,
+    const struct history_count *counts, size_t n);
+
 /* The result of a run that returned this error. */
 enum history_result history_result_of(int code);
 

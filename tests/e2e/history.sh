@@ -13,7 +13,9 @@ push() { ok cairn push --chunk-size 64K --time "2001-01-0$1T00:00:00Z" host/a a.
 push 1 a
 push 2 b
 push 3 b
-[ ! -e store/.cairn/history.db ] || fail "made by push"
+# A dry run is not recorded, a failed push is.
+cairn push --dry-run --time 2001-01-05T00:00:00Z host/a a.img=a >/dev/null
+cairn push --time 2001-01-03T00:00:00Z host/a a.img=a >/dev/null 2>push-error && fail "it is there"
 
 # One of each.
 ok cairn forget host/a/2001-01-01T00:00:00Z
@@ -24,25 +26,34 @@ ok cairn gc
 also='s/ +[0-9]+s / TOOK /; s/(STARTED) +/\1 /; s/TIME +/TIME /; s/by pid PID on .*/by WHO/; s/pid PID on .*/WHO/'
 check 0 cairn history <<'END'
 RUN  KIND    STARTED TOOK  RESULT  REMOVED              BY
-  4  gc      TIME TOOK  done    4 chunks, 195.4 KiB  WHO
-  3  verify  TIME TOOK  done    -                    WHO
-  2  prune   TIME TOOK  done    1 snapshot           WHO
-  1  forget  TIME TOOK  done    1 snapshot           WHO
+  8  gc      TIME TOOK  done    4 chunks, 195.4 KiB  WHO
+  7  verify  TIME TOOK  done    -                    WHO
+  6  prune   TIME TOOK  done    1 snapshot           WHO
+  5  forget  TIME TOOK  done    1 snapshot           WHO
+  4  push    TIME TOOK  failed  -                    WHO
+  3  push    TIME TOOK  done    -                    WHO
+  2  push    TIME TOOK  done    -                    WHO
+  1  push    TIME TOOK  done    -                    WHO
+END
+check 0 cairn history --kind push --limit 2 <<'END'
+RUN  KIND  STARTED TOOK  RESULT  REMOVED  BY
+  4  push  TIME TOOK  failed  -        WHO
+  3  push  TIME TOOK  done    -        WHO
 END
 check 0 cairn history --kind prune <<'END'
 RUN  KIND   STARTED TOOK  RESULT  REMOVED     BY
-  2  prune  TIME TOOK  done    1 snapshot  WHO
+  6  prune  TIME TOOK  done    1 snapshot  WHO
 END
 check 0 cairn history --limit 1 --since 1h <<'END'
 RUN  KIND  STARTED TOOK  RESULT  REMOVED              BY
-  4  gc    TIME TOOK  done    4 chunks, 195.4 KiB  WHO
+  8  gc    TIME TOOK  done    4 chunks, 195.4 KiB  WHO
 END
 check 0 cairn history --since 2999-01-01T00:00:00Z <<'END'
 ! cairn: no runs are recorded
 END
 also='s/after [0-9]+s/after TOOK/; s/by pid PID on .*/by WHO/'
-check 0 cairn history 2 <<'END'
-run:     2, prune
+check 0 cairn history 6 <<'END'
+run:     6, prune
 result:  done
 started: TIME by WHO
 ended:   TIME, after TOOK
@@ -54,13 +65,45 @@ figures:
   removed              1
   snapshots            2
 END
-check 0 cairn history 4 --digests <<'END'
+check 0 cairn history 1 <<'END'
+run:     1, push
+result:  done
+started: TIME by WHO
+ended:   TIME, after TOOK
+made:    1 snapshot
+  host/a/2001-01-01T00:00:00Z
+figures:
+  archives             1
+  bytes                200000
+  chunks               4
+  new-bytes            200000
+  new-chunks           4
+  stored-bytes         200048
+END
+check 0 cairn history 4 <<'END'
+run:     4, push
+result:  failed
+started: TIME by WHO
+ended:   TIME, after TOOK
+why:     snapshot 'host/a/2001-01-03T00:00:00Z' is already there
+figures:
+  archives             1
+  bytes                0
+  chunks               0
+  new-bytes            0
+  new-chunks           0
+  stored-bytes         0
+END
+run cairn --json history 3
+json "$out" '"removed-snapshots" in d, "removed-chunks" in d, d["snapshots"]' |
+	grep -qxF "(False, False, ['host/a/2001-01-03T00:00:00Z'])" || fail "$(cat "$out")"
+check 0 cairn history 8 --digests <<'END'
 DIGEST  65548  garbage  last used TIME
 DIGEST  65548  garbage  last used TIME
 DIGEST  3404  garbage  last used TIME
 DIGEST  65548  garbage  last used TIME
 END
-run cairn --json history 4 --digests
+run cairn --json history 8 --digests
 json "$out" 'sorted(x["size"] for x in d), {x["why"] for x in d}' >got
 also=
 : >"$err"
@@ -70,13 +113,13 @@ expect 0 <<'END'
 END
 
 # What is asked for wrongly.
-check 2 cairn history --kind push <<'END'
-! cairn: --kind 'push': want gc, forget, prune or verify
+check 2 cairn history --kind restore <<'END'
+! cairn: --kind 'restore': want gc, forget, prune, verify or push
 END
 check 2 cairn history --since yesterday <<'END'
 ! cairn: --since 'yesterday': want a time like TIME, or how long ago, like 7d
 END
-check 2 cairn history 4 --kind gc <<'END'
+check 2 cairn history 8 --kind gc <<'END'
 ! cairn: --kind, --limit and --since choose among runs, and one was named
 END
 check 2 cairn history --digests <<'END'
@@ -126,10 +169,10 @@ run cairn history --limit 5
 sed -i 1d "$out"
 expect 0 <<'END'
    -  gc      TIME TOOK  killed   at least 0 chunks, 0 B WHO
-  8  gc      TIME TOOK  busy     0 chunks, 0 B WHO
-  7  gc      TIME TOOK  refused  0 chunks, 0 B WHO
-  6  forget  TIME TOOK  refused  0 snapshots WHO
-  5  forget  TIME TOOK  done     1 snapshot WHO
+ 13  gc      TIME TOOK  busy     0 chunks, 0 B WHO
+ 12  gc      TIME TOOK  refused  0 chunks, 0 B WHO
+ 11  forget  TIME TOOK  refused  0 snapshots WHO
+ 10  push    TIME TOOK  done     - WHO
 END
 also=
 run cairn --json history --limit 4
@@ -146,7 +189,7 @@ END
 ok cairn gc
 grep -q 'was killed: nothing is lost by that' "$err" || fail "not told"
 run cairn --json history --limit 2
-json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(10, 'done'), (9, 'killed')]" ||
+json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(15, 'done'), (14, 'killed')]" ||
 	fail "$(cat "$out")"
 
 # Killed between its last words in the history and in gc.running: it had ended.
@@ -160,7 +203,7 @@ f.write(json.dumps(r).ljust(4095) + "\n")'
 ok cairn gc
 ! grep -q 'was killed' "$err" || fail "told of one that had ended"
 run cairn --json history --limit 2
-json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(11, 'done'), (10, 'done')]" ||
+json "$out" '[(x["run"], x["result"]) for x in d]' | grep -qF "[(16, 'done'), (15, 'done')]" ||
 	fail "$(cat "$out")"
 
 # What another version wrote behind the record goes with the next one.
@@ -177,11 +220,11 @@ run cairn --json history --limit 1
 python3 -c '
 import sqlite3
 c = sqlite3.connect("store/.cairn/history.db")
-c.executemany("insert into removed values(4, ?, ?, ?, 1, 1)",
+c.executemany("insert into removed values(8, ?, ?, ?, 1, 1)",
               [(i, b"d" * 32, "garbage") for i in range(100, 20100)])
 c.commit()'
 mkfifo pipe
-cairn history 4 --digests >pipe &
+cairn history 8 --digests >pipe &
 pid=$!
 exec 5<pipe
 read -r _ <&5
@@ -272,6 +315,24 @@ ok cairn history
 cmp wanted "$out"
 run cairn status
 ! grep -q "was being written" "$err" || fail "$(cat "$err")"
+
+# A push that can not be recorded says so; one that failed has its own error.
+version() {
+	python3 -c '
+import sqlite3, sys
+sqlite3.connect("store/.cairn/history.db").execute("pragma user_version = " + sys.argv[1])' "$1"
+}
+version 9
+run cairn -q push --time 2001-01-07T00:00:00Z host/a a.img=a
+[ "$code" -eq 0 ] || fail "exit code $code"
+: >"$out"
+expect 0 <<'END'
+! cairn: warning: this run can not be recorded in the history: 'DIR/store/.cairn/history.db' is of version 9, this cairn knows versions up to 1
+END
+check 1 cairn -q push --time 2001-01-07T00:00:00Z host/a a.img=a <<'END'
+! cairn: snapshot 'host/a/2001-01-07T00:00:00Z' is already there
+END
+version 1
 
 # A dry run leaves nothing; and what is only read is left alone.
 keep=store ok cairn gc --dry-run

@@ -65,6 +65,7 @@ datastore:   DIR/store
 file system: FIGURES
 snapshots:   3 in 3 groups of 3 namespaces, newest of 2001-01-02T00:00:00Z
 gc:          never ended here
+verify:      never ran here
 END
 also=
 
