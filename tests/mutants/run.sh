@@ -34,7 +34,7 @@ done
 mkdir -p "$src"
 (
 	cd "$root"
-	for d in CMakeLists.txt datastore index gc cli tests etc; do
+	for d in CMakeLists.txt README.md LICENSE datastore index gc cli tests etc; do
 		find "$d" -type f -print0
 	done
 ) | (
