@@ -50,6 +50,7 @@ struct meddler {
 	size_t good_n;
 	struct datastore *ds; /* a second one, as another process has it */
 	struct verify_result other;
+	int forgot;
 };
 
 static void meddle(void *ctx, struct fault_event *ev)
@@ -322,6 +323,46 @@ static void races_with_pushes(void **state)
 	}
 }
 
+/* Somebody forgets the snapshot when its index is about to be read. */
+static void forget_too(void *ctx, struct fault_event *ev)
+{
+	struct meddler *m = ctx;
+	struct task silent = TASK_SILENT;
+	struct err e = ERR_INIT;
+
+	if (ev->call != FAULT_OPENAT || m->times == 0 ||
+	    strstr(ev->name, "index.json") != NULL ||
+	    strstr(ev->name, IMG) == NULL)
+		return;
+	m->times--;
+	m->forgot = snapshot_forget(m->ds, &m->f->id, &silent, &e);
+}
+
+/* Who reads a snapshot holds it: a forget is refused (case 6). */
+static void what_is_read_stays(void **state)
+{
+	struct restorefix *f = *state;
+	struct meddler m = { .f = f, .times = 1 };
+	const struct fault_hooks hooks = { .before = forget_too, .ctx = &m };
+	struct verify_result r;
+
+	push_image(f);
+	assert_ok(datastore_open(f->path, DATASTORE_WRITE, NULL, &m.ds, &f->e),
+	    &f->e);
+	fault_install();
+	fault_set_hooks(&hooks);
+	assert_ok(verify(f, &r), &f->e);
+	fault_uninstall();
+	assert_int_equal(m.times, 0);
+	assert_int_equal(m.forgot, ERR_BUSY);
+	assert_int_equal(r.hurt_n + r.busy, 0);
+	assert_int_equal(r.snapshots, 1);
+	verify_result_release(&r);
+	/* And only as long as it is read. */
+	assert_ok(snapshot_forget(m.ds, &f->id, &f->task, &f->e), &f->e);
+	datastore_close(m.ds);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +372,7 @@ int main(void)
 		RESTOREFIX_TEST(does_not_call_healed_what_is_gone),
 		RESTOREFIX_TEST(two_at_once_leave_it_on_the_list),
 		RESTOREFIX_TEST(two_at_once_do_not_rename_what_was_pushed),
+		RESTOREFIX_TEST(what_is_read_stays),
 		RESTOREFIX_TEST(races_with_pushes),
 	};
 

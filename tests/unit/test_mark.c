@@ -300,6 +300,57 @@ static void it_does_not_wait_for_ever(void **state)
 	mark_release(&k.m);
 }
 
+/* Somebody who took a lock behind a listing, and keeps it. */
+static struct {
+	struct foreign_holder holder;
+	struct foreign_lock lock;
+	unsigned nth;
+} late;
+
+static void take_late(struct marked *k, unsigned nth)
+{
+	if (nth <= late.nth)
+		rm_and_put(k, nth);
+	if (nth == late.nth)
+		foreign_start(
+		    k->f->dir.fd, "store/.lock", &late.lock, &late.holder);
+}
+
+/* Hours of reading are not thrown away as soon as nothing at all. */
+static void it_waits_longer_once_it_has_read(void **state)
+{
+	static const struct {
+		off_t byte;
+		unsigned nth;
+		const char *want;
+	} rows[] = {
+		{ LOCK_BYTE_TREE, 1, "waited 600 s for the tree lock of '" },
+		{ LOCK_BYTE_PRUNE, 3, "waited 600 s for the prune lock of '" },
+	};
+	const struct fault_hooks hooks = { .after = hurry };
+	struct gcfix *f = *state;
+
+	for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+		struct marked k = { .m = MARK_INIT, .opts = { .locks = true } };
+		int rc = 0;
+
+		put(f, S1, "a.fidx", 0);
+		late.nth = rows[i].nth;
+		late.lock = (struct foreign_lock){
+			.type = F_RDLCK, .start = rows[i].byte, .len = 1
+		};
+		k.listed = take_late;
+		fault_install();
+		fault_set_hooks(&hooks);
+		rc = run(f, &k);
+		fault_uninstall();
+		foreign_end(&late.holder);
+		assert_err(rc, &f->e, ERR_BUSY, rows[i].want);
+		assert_non_null(strstr(f->e.msg, "held by: a forget or prune"));
+		mark_release(&k.m);
+	}
+}
+
 static void stop(struct marked *k, unsigned nth)
 {
 	(void)nth;
@@ -333,6 +384,7 @@ int main(void)
 		GCFIX_TEST(it_gives_up),
 		GCFIX_TEST(the_tree_is_locked_while_it_lists),
 		GCFIX_TEST(it_does_not_wait_for_ever),
+		GCFIX_TEST(it_waits_longer_once_it_has_read),
 		GCFIX_TEST(it_stops_when_told),
 	};
 
