@@ -292,6 +292,11 @@ void gc_report_look(struct app *app, struct datastore *ds,
 	    newest.started >= last->result.started;
 }
 
+static const char *phase_name(const struct gcrunning *g)
+{
+	return g->phase[0] != '\0' ? g->phase : "gc: begin";
+}
+
 static void status_json(struct js *doc, const struct gc_last *last,
     const char *running, const struct gc_seen *seen, struct err *e)
 {
@@ -305,7 +310,7 @@ static void status_json(struct js *doc, const struct gc_last *last,
 		js_set_name(doc, "running-host", seen->now.host, e);
 		js_set_i64(doc, "running-pid", seen->now.pid, e);
 		set_time(doc, "running-since", seen->now.start, e);
-		js_set_str(doc, "phase", seen->now.phase, e);
+		js_set_str(doc, "phase", phase_name(&seen->now), e);
 		js_set_u64(doc, "percent", seen->now.percent, e);
 		set_time(doc, "percent-at", seen->now.updated, e);
 	}
@@ -332,7 +337,7 @@ static int print_running(
 	if (rc < 0 || !seen->has_now)
 		return rc;
 	if (g->phase[0] == '\0')
-		return output_text(e, "phase:         gc: begin\n");
+		return output_text(e, "phase:         %s\n", phase_name(g));
 	return output_text(e, "phase:         %s, %" PRIu32 "%% at %s\n",
 	    text_name(phase, sizeof(phase), g->phase), g->percent,
 	    text_time(at, g->updated));

@@ -172,10 +172,10 @@ deduplication: 1.04
 free space:    FIGURES
 END
 run cairn --json gc status
-json "$out" 'sorted(d), "pid" in d["running"]' >"$out.1"
+json "$out" 'sorted(d), "pid" in d["running"], d["phase"]' >"$out.1"
 mv "$out.1" "$out"
 expect 0 <<'END'
-(['failed', 'last', 'percent', 'percent-at', 'phase', 'running', 'running-host', 'running-pid', 'running-since'], True)
+(['failed', 'last', 'percent', 'percent-at', 'phase', 'running', 'running-host', 'running-pid', 'running-since'], True, 'gc: begin')
 END
 check 0 cairn push --time 2001-01-04T00:00:00Z host/a a.raw=a <<'END'
 host/a/2001-01-04T00:00:00Z
