@@ -212,8 +212,11 @@ static int collect(struct status *s, struct err *e)
 		rc = look_at_chunks(s, e);
 	if (rc == 0)
 		rc = damage_read(s->ds, &damage, e);
-	if (rc == 0)
+	if (rc == 0) {
 		s->damaged = damage_count(damage);
+		if (damage_odd(damage, s->ds, &s->app->task) > 0)
+			s->damaged_places = true;
+	}
 	damage_free(damage);
 	if (rc == 0)
 		rc = registration_list(s->ds, &s->sessions, e);

@@ -15,8 +15,8 @@
 #include "datastore/base/sysio.h"
 #include "datastore/base/text.h"
 #include "datastore/cairndir.h"
+#include "datastore/damage_internal.h"
 
-#define DAMAGED_NAME "damaged"
 /* Ten million lines: a store so damaged needs another remedy. */
 #define MAX_FILE (1ULL << 30)
 
@@ -29,30 +29,6 @@
 
 #define COMPACT_WAIT_MS 30000U
 #define COMPACT_TRIES 16
-
-/* What the last line of a digest said. */
-struct event {
-	struct digest digest;
-	enum damage_state state;
-	int64_t time;
-};
-
-/* Sorted by digest, each once. */
-struct events {
-	struct event *items;
-	size_t n;
-};
-
-/*
- * list: the damaged ones.  fd: the file that was read, kept open so that its
- * inode is not given to the one that replaces it; -1 if there was none.  at:
- * behind the last whole line that was read.
- */
-struct damage {
-	struct events list;
-	int fd;
-	uint64_t at;
-};
 
 static const char *const words[] = {
 	[DAMAGE_MISSING] = "missing",
@@ -179,6 +155,7 @@ struct reader {
 	uint8_t *bytes;
 	size_t len;      /* bytes held: the file's from `at` on */
 	bool skip;       /* in a line that is too long to be ours */
+	size_t odd;      /* lines that are not ours */
 	uint64_t end_at; /* where there was no more to read, plus one */
 	struct numbered *v;
 	size_t n;
@@ -211,6 +188,9 @@ static int take_lines(struct reader *r, struct err *e)
 			&next->event)) {
 			next->nth = r->n;
 			r->n++;
+		} else {
+			/* Empty ones end what was torn. */
+			r->odd += !r->skip && end > start;
 		}
 		r->skip = false;
 		from += (size_t)(end - start) + 1;
@@ -222,6 +202,7 @@ static int take_lines(struct reader *r, struct err *e)
 	r->at += from;
 	/* No line of ours is as long as what is left. */
 	if (r->len >= LINE_MAX_LEN) {
+		r->odd += !r->skip;
 		r->skip = true;
 		r->at += r->len;
 		r->len = 0;
@@ -285,8 +266,8 @@ static int read_lines(struct reader *r, const char *shown, struct err *e)
  * *ret is the caller's to free.  A last line without its end is left for the
  * next time: it is being written, or torn.
  */
-static int read_events(
-    int fd, uint64_t *at, struct events *ret, const char *shown, struct err *e)
+static int read_events(int fd, uint64_t *at, struct events *ret,
+    size_t *ret_odd, const char *shown, struct err *e)
 {
 	struct reader r = { .fd = fd, .at = *at };
 	int rc = read_lines(&r, shown, e);
@@ -299,6 +280,7 @@ static int read_events(
 	}
 	*at = r.at;
 	*ret = r.list;
+	*ret_odd = r.odd;
 	return 0;
 }
 
@@ -360,7 +342,7 @@ int damage_read(struct datastore *ds, struct damage **ret, struct err *e)
 	d->fd = -1;
 	rc = open_damaged(ds, &d->fd, &st, damaged_shown(ds, shown), e);
 	if (rc == 0 && d->fd >= 0)
-		rc = read_events(d->fd, &d->at, &news, shown, e);
+		rc = read_events(d->fd, &d->at, &news, &d->odd, shown, e);
 	if (rc == 0)
 		rc = apply(&d->list, &news, e);
 	free(news.items);
@@ -422,6 +404,7 @@ int damage_refresh(struct datastore *ds, struct damage *d,
 	char shown[CAIRNDIR_SHOWN];
 	bool continued = false;
 	uint64_t at = 0;
+	size_t odd = 0;
 	int fd = -1;
 	int rc = open_damaged(ds, &fd, &st, damaged_shown(ds, shown), e);
 
@@ -431,7 +414,7 @@ int damage_refresh(struct datastore *ds, struct damage *d,
 		goto out;
 	at = continued ? d->at : 0;
 	if (fd >= 0)
-		rc = read_events(fd, &at, &news, shown, e);
+		rc = read_events(fd, &at, &news, &odd, shown, e);
 	if (rc == 0)
 		rc = apply(continued ? &d->list : &list, &news, e);
 	if (rc < 0)
@@ -444,6 +427,7 @@ int damage_refresh(struct datastore *ds, struct damage *d,
 	file_close(&d->fd);
 	d->fd = fd;
 	d->at = at;
+	d->odd = continued ? d->odd + odd : odd;
 	fd = -1;
 	rc = each_damaged(&news, fn, ctx, e);
 out:

@@ -18,6 +18,7 @@
 
 #include "datastore/base/digest.h"
 #include "datastore/base/err.h"
+#include "datastore/base/task.h"
 #include "datastore/datastore.h"
 
 enum damage_state {
@@ -42,6 +43,9 @@ int damage_refresh(struct datastore *ds, struct damage *d,
 
 bool damage_contains(const struct damage *d, const struct digest *digest);
 size_t damage_count(const struct damage *d); /* damaged now, healed not */
+/* How many lines were passed over; if any, that is said. */
+size_t damage_odd(
+    const struct damage *d, const struct datastore *ds, struct task *task);
 /* The i-th of damage_count, sorted by digest, with its state. */
 const struct digest *damage_at(
     const struct damage *d, size_t i, enum damage_state *ret_state);

@@ -503,6 +503,8 @@ int verify_run(struct datastore *ds, const struct backup_snapshot *snapshots,
 	if (rc == 0)
 		rc = damage_read(ds, &v.damage, e);
 	if (rc == 0)
+		(void)damage_odd(v.damage, ds, task);
+	if (rc == 0)
 		rc = seenset_new(REMEMBERED, &v.good, e);
 	if (rc == 0)
 		rc = verify_chunks_begin(&v, e);

@@ -698,7 +698,7 @@ expect 0 <<'END'
 .cairn/damaged empty: 0 0 0 0 0 3
 .cairn/damaged half: 0 0 4 0 0 3
 .cairn/damaged short: 0 0 4 0 0 3
-.cairn/damaged junk: 0 0 0 0 0 3
+.cairn/damaged junk: 0 0 4 0 0 3
 .cairn/format empty: 4 4 4 1 4 4
 .cairn/format half: 4 4 4 1 4 4
 .cairn/format short: 0 0 4 0 0 3
@@ -729,6 +729,19 @@ expect 0 <<'END'
 .gc-status short: 0 0 4 0 0 3
 .gc-status junk: 0 0 4 0 0 3
 END
+
+# Lines of the damage list that say nothing are told, until a verify wrote it
+# anew.
+rm -rf store
+cp -a used store
+printf 'one\n\ntwo\n' >>store/.cairn/damaged
+odd="cairn: warning: 'DIR/store/.cairn/damaged': 2 lines can not be read: a chunk that was recorded there as damaged may be reused until 'cairn verify' of all snapshots has found it again"
+for command in status verify; do
+	run cairn -q $command
+	normalise <"$err" | grep -qxF "$odd" || fail "$command: $(cat "$err")"
+done
+run cairn -q status
+! grep -q 'can not be read' "$err" || fail "$(cat "$err")"
 
 # What is said to the two that matter.
 rm -rf store

@@ -144,6 +144,7 @@ static void test_format(void **state)
 	put_line(x, line(4, "missing"));
 	read_list(x);
 	assert_int_equal(damage_count(x->d), 2);
+	assert_int_equal(damage_odd(x->d, x->f->ds, &x->f->task), 7);
 	assert_true(damage_contains(x->d, digest(1)));
 	assert_true(damage_contains(x->d, digest(3)));
 }
@@ -157,9 +158,11 @@ static void test_torn(void **state)
 	put_line(x, line(2, "mis"));
 	read_list(x);
 	assert_int_equal(damage_count(x->d), 1);
+	assert_int_equal(damage_odd(x->d, x->f->ds, &x->f->task), 0);
 	append(x, 3, DAMAGE_BAD);
 	read_list(x);
 	assert_int_equal(damage_count(x->d), 2);
+	assert_int_equal(damage_odd(x->d, x->f->ds, &x->f->task), 1);
 	assert_true(damage_contains(x->d, digest(3)));
 }
 
