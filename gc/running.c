@@ -95,8 +95,10 @@ int running_holds(struct datastore *ds, uint64_t byte, bool *ret, struct err *e)
 	struct flock l;
 	int rc = ask(ds, (off_t)byte, F_WRLCK, &l, e);
 
+	/* A lock of the whole file (length 0) is another program's; it could
+	 * not have got it while cairn held the byte. */
 	if (rc == 0)
-		*ret = l.l_type != F_UNLCK;
+		*ret = l.l_type != F_UNLCK && l.l_len != 0;
 	return rc;
 }
 

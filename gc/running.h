@@ -56,7 +56,7 @@ int running_who(
  */
 int running_backup(struct datastore *ds, bool *ret, struct err *e);
 
-/* Does anybody hold this byte of `.lock`?  Asks likewise. */
+/* Does a cairn hold this byte of `.lock`, exclusively?  Asks likewise. */
 int running_holds(
     struct datastore *ds, uint64_t byte, bool *ret, struct err *e);
 

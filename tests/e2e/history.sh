@@ -146,6 +146,19 @@ run cairn gc
 [ "$code" -eq 75 ] || fail "exit code $code"
 kill -KILL $pid
 wait $pid 2>/dev/null || true
+# Nor is it alive for the lock of a program that locks all of the file.
+python3 -c '
+import fcntl, time
+f = open("store/.lock", "r+")
+fcntl.lockf(f, fcntl.LOCK_SH)
+print("locked", flush=True)
+time.sleep(60)' >whole &
+pid=$!
+until_true 20 test -s whole
+run cairn --json history --limit 1
+kill $pid
+wait $pid 2>/dev/null || true
+[ "$(json "$out" 'd[0]["result"]')" = killed ] || fail "$(cat "$out")"
 # Who was turned away meanwhile does not hide it.
 run cairn gc status
 grep '^last attempt' -A1 "$out" >got
