@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A prune, a count of what would become garbage, and a time zone whose n-th
- * system call or allocation fails, for each n.
+ * A forget, a prune, a count of what would become garbage, and a time zone
+ * whose n-th system call or allocation fails, for each n.
  *
  * Whatever fails, what the policy keeps is whole, nothing that is listed has
  * holes, and the next prune ends what was begun.  A figure that calls itself
@@ -15,6 +15,7 @@
 
 #include "datastore/base/zone.h"
 #include "datastore/prune.h"
+#include "datastore/snapshot.h"
 #include "gc/wouldfree.h"
 #include "tests/support/failmalloc.h"
 #include "tests/support/gcfix.h"
@@ -122,6 +123,65 @@ static void prune_eio(void **state)
 static void prune_enospc(void **state)
 {
 	prune_fails(*state, ENOSPC);
+}
+
+/* Behind a forget of the first one that may have failed. */
+static void judge_forget(
+    struct gcfix *f, const struct backup_snapshot *s, int error, int rc)
+{
+	size_t finished = gcfix_check(f);
+
+	assert_true(rc == 0 || strlen(f->e.msg) > 10);
+	assert_in_range(finished, OLD, OLD + 1);
+	/* Only what was to go went, and all of it at the next try. */
+	if (gcfix_exists(f, "host/a/" GCFIX_T0_NAME)) {
+		assert_true(rc < 0);
+		f->e = (struct err)ERR_INIT;
+		assert_ok(snapshot_forget(f->ds, s, &f->other, &f->e), &f->e);
+	}
+	assert_int_equal(gcfix_check(f), OLD);
+	assert_true(
+	    gcfix_exists(f, "host/a/" GCFIX_T1_NAME "/index.json.blob"));
+	assert_true(
+	    gcfix_exists(f, "host/a/" GCFIX_T2_NAME "/index.json.blob"));
+	/* Recorded before it went, unless there was no room for that. */
+	if (gcfix_exists(f, ".cairn/removed"))
+		gcfix_unlink(f, ".cairn/removed");
+	else
+		assert_int_equal(error, EDQUOT);
+}
+
+static void forget_fails(void **state)
+{
+	static const int errors[] = { EIO, EACCES, EROFS, EDQUOT, EMFILE };
+	const uint64_t calls = FAULT_ANY & ~FAULT_BIT(FAULT_OFD_LOCK);
+	const struct backup_snapshot s = {
+		.group = { .type = BACKUP_HOST, .id = "a" },
+		.time = GCFIX_T0,
+	};
+	struct gcfix *f = *state;
+
+	for (size_t k = 0; k < TEST_COUNT(errors); k++) {
+		uint64_t failed = 0;
+		uint64_t hits = 1;
+
+		for (uint64_t n = 1; hits > 0; n++) {
+			int rc = 0;
+
+			install();
+			push_group(f);
+			f->e = (struct err)ERR_INIT;
+			fault_once(calls, n, errors[k]);
+			rc = snapshot_forget(f->ds, &s, &f->other, &f->e);
+			hits = fault_hits();
+			fault_uninstall();
+			failed += rc < 0;
+			if (hits == 0)
+				assert_ok(rc, &f->e);
+			judge_forget(f, &s, errors[k], rc);
+		}
+		assert_in_range(failed, 10, 500);
+	}
 }
 
 static void prune_no_memory(void **state)
@@ -306,6 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PRUNE_TEST(prune_eio),
 		PRUNE_TEST(prune_enospc),
+		PRUNE_TEST(forget_fails),
 		PRUNE_TEST(prune_no_memory),
 		PRUNE_TEST(count_fails),
 		PRUNE_TEST(count_no_memory),
