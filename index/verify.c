@@ -283,9 +283,11 @@ static int check_unlisted(
 		    strcmp(names[i], BACKUP_CLIENT_LOG) == 0 ||
 		    manifest_find(h->m, names[i]) != NULL)
 			continue;
-		rc =
-		    verify_reason(v, e, "'%s/%s' is not listed in the manifest",
-			h->path, text_name(shown, sizeof(shown), names[i]));
+		rc = verify_reason(v, e,
+		    "'%s/%s' is not listed in the manifest: it was "
+		    "renamed or added by hand; rename it back, or "
+		    "remove it",
+		    h->path, text_name(shown, sizeof(shown), names[i]));
 	}
 	file_list_free(names);
 	return rc;

@@ -107,8 +107,10 @@ static const struct defect {
 	    "index.json.blob lists 0000000000000000" },
 	{ "manifest-crypt-mode", "not encrypted, '$' says that it is\n", 0, 0,
 	    false, "drive-scsi0.img.fidx' is encrypted" },
-	{ "index-unlisted", "'$' is not listed in the manifest\n", 0, 0, false,
-	    NULL },
+	{ "index-unlisted",
+	    "'$' is not listed in the manifest: it was "
+	    "renamed or added by hand; rename it back, or remove it\n",
+	    0, 0, false, NULL },
 	{ "group-symlink", "'$' is a symbolic link, want a directory\n", 0, 0,
 	    false, "directory '$': '100' is a symbolic link" },
 };

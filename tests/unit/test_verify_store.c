@@ -150,7 +150,8 @@ static void finds_files_that_do_not_belong(void **state)
 	r = verify_two(f, &sound);
 	assert_int_equal(restorefix_said(f, ""), 1);
 	assert_non_null(strstr(r.hurt[0].reasons,
-	    "/more\\n.raw.didx' is not listed in the manifest\n"));
+	    "/more\\n.raw.didx' is not listed in the manifest: it was "
+	    "renamed or added by hand; rename it back, or remove it\n"));
 	verify_result_release(&r);
 
 	push_image(f);
