@@ -16,6 +16,8 @@
 #define APPEND_WAIT_MS 10000U
 /* Between two tries on a file that somebody replaces again and again. */
 #define APPEND_PAUSE_MS 1U
+/* More than ten million lines: something else is wrong. */
+#define STRIKE_MAX (1UL << 30)
 
 int cairndir_open(const struct datastore *ds, const char *path, int *ret_fd,
     bool *ret_found, struct err *e)
@@ -187,6 +189,71 @@ int cairndir_append(const struct datastore *ds, const char *name, const void *p,
 		    "appended to" ERR_TRY_AGAIN,
 		    shown);
 	}
+	if (rc < 0)
+		*e = why;
+	return rc;
+}
+
+static int strike_lines(int fd, const struct buf *text, const char *line,
+    const char *shown, struct err *e)
+{
+	const char *p = (const char *)text->data;
+	size_t n = strlen(line);
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at < text->len) {
+		const char *end = memchr(p + at, '\n', text->len - at);
+		size_t len =
+		    end != NULL ? (size_t)(end - (p + at)) : text->len - at;
+
+		if (len == n && memcmp(p + at, line, n) == 0)
+			rc = file_pwrite_fully(fd, "#", 1, at, shown, e);
+		at += len + 1;
+	}
+	return rc;
+}
+
+/* The lock's descriptor is for reading; nobody replaces the file meanwhile. */
+static int strike_locked(int dirfd, const char *name, const char *line,
+    const char *shown, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	int fd = -1;
+	int rc = file_read_at(dirfd, name, STRIKE_MAX, &text, shown, e);
+
+	if (rc == 0) {
+		fd = sysio_openat(
+		    dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+		rc = fd < 0 ? err_sys(e, "open '%s'", shown)
+			    : strike_lines(fd, &text, line, shown, e);
+	}
+	file_close(&fd);
+	buf_release(&text);
+	return rc;
+}
+
+int cairndir_strike(const struct datastore *ds, const char *name,
+    const char *line, struct err *e)
+{
+	char shown[CAIRNDIR_SHOWN];
+	struct err why = ERR_INIT;
+	bool found = false;
+	int dirfd = -1;
+	int lock_fd = -1;
+	int rc = cairndir_open(ds, CAIRNDIR, &dirfd, &found, e);
+
+	if (rc < 0 || !found)
+		return rc;
+	(void)datastore_shown_in(ds, CAIRNDIR, name, shown, sizeof(shown));
+	rc = pathlock_take(
+	    dirfd, name, LOCK_EXCLUSIVE, APPEND_WAIT_MS, &lock_fd, shown, &why);
+	if (rc == 0)
+		rc = strike_locked(dirfd, name, line, shown, &why);
+	file_close(&lock_fd);
+	file_close(&dirfd);
+	if (rc == ERR_NOTFOUND)
+		return err_forget(&why);
 	if (rc < 0)
 		*e = why;
 	return rc;

@@ -36,4 +36,12 @@ int cairndir_open(const struct datastore *ds, const char *path, int *ret_fd,
 int cairndir_append(const struct datastore *ds, const char *name, const void *p,
     size_t n, bool sync, struct err *e);
 
+/*
+ * Make each line of `name` that is `line` (without its end) one that begins
+ * with '#', in place and under the same flock: that needs no room.  No file,
+ * no such line: nothing to do.
+ */
+int cairndir_strike(const struct datastore *ds, const char *name,
+    const char *line, struct err *e);
+
 #endif

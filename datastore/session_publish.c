@@ -14,6 +14,7 @@
 #include "datastore/compress.h"
 #include "datastore/locks.h"
 #include "datastore/session_internal.h"
+#include "datastore/snapshot.h"
 #include "datastore/tree.h"
 
 #define MANIFEST_TMP "index.json.tmp_blob"
@@ -471,12 +472,28 @@ static int commit(struct session *s, struct err *e)
 	return rc;
 }
 
+/* So that GC notices if it is not there one day (I5).  The snapshot is made: a
+ * failure is told, and is none of it. */
+static void note_added(struct session *s)
+{
+	struct err why = ERR_INIT;
+
+	if (snapshot_record_added(s->ds, &s->id, &why) < 0)
+		task_message(s->task, TASK_WARNING,
+		    "%s: the snapshot is made, but a garbage collection would "
+		    "not notice if it were missing",
+		    why.msg);
+	(void)err_forget(&why);
+}
+
 int session_commit(struct session *s, struct err *e)
 {
 	int rc = 0;
 
 	if (!s->opts.dry_run)
 		rc = commit(s, e);
+	if (rc == 0 && !s->opts.dry_run)
+		note_added(s);
 	if (rc < 0) {
 		session_abort(s);
 	} else {

@@ -44,6 +44,8 @@ void snapshot_release(struct snapshot_hold *h);
  * `roots`.
  */
 #define SNAPSHOT_REMOVED "removed"
+/* The same of each snapshot that was pushed. */
+#define SNAPSHOT_ADDED "added"
 
 /*
  * Remove a snapshot, finished or not, and its group's directory if it was the
@@ -118,6 +120,10 @@ int snapshot_lock_group(struct datastore *ds, const struct backup_group *g,
 /* Append the path of what is about to be removed to `.cairn/removed` (where
  * .cairn is missing: nothing to do). */
 int snapshot_record_removal(
+    struct datastore *ds, const struct backup_snapshot *s, struct err *e);
+
+/* The same of what was pushed, to `.cairn/added`. */
+int snapshot_record_added(
     struct datastore *ds, const struct backup_snapshot *s, struct err *e);
 
 /* "<datastore>/<snapshot>/<name>" for messages; name may be "". */

@@ -34,8 +34,8 @@ static const char *leaf(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
-int snapshot_record_removal(
-    struct datastore *ds, const struct backup_snapshot *s, struct err *e)
+static int record_in(struct datastore *ds, const char *name,
+    const struct backup_snapshot *s, struct err *e)
 {
 	char line[BACKUP_PATH_SIZE + 1];
 	bool found = false;
@@ -47,26 +47,45 @@ int snapshot_record_removal(
 		return rc;
 	backup_snapshot_path(s, line);
 	(void)snprintf(line + strlen(line), 2, "\n");
-	return cairndir_append(
-	    ds, SNAPSHOT_REMOVED, line, strlen(line), false, e);
+	return cairndir_append(ds, name, line, strlen(line), false, e);
+}
+
+int snapshot_record_removal(
+    struct datastore *ds, const struct backup_snapshot *s, struct err *e)
+{
+	return record_in(ds, SNAPSHOT_REMOVED, s, e);
+}
+
+int snapshot_record_added(
+    struct datastore *ds, const struct backup_snapshot *s, struct err *e)
+{
+	return record_in(ds, SNAPSHOT_ADDED, s, e);
 }
 
 /*
  * Recorded before it is removed (I5), so that GC does not take it for a mount
  * that is missing.  A disk without room is no reason to keep a snapshot: that
- * is when they are removed; GC then asks for --accept-missing if it matters.
+ * is when they are removed.  What was pushed since the last GC is struck off
+ * then; of others GC asks for --accept-missing if it matters.
  */
 static int record(
     struct datastore *ds, const struct backup_snapshot *s, struct err *e)
 {
+	char line[BACKUP_PATH_SIZE];
 	struct err why = ERR_INIT;
+	struct err ignored = ERR_INIT;
 	int rc = snapshot_record_removal(ds, s, &why);
 
-	if (rc < 0 && !err_is_sys(&why, ENOSPC) && !err_is_sys(&why, EDQUOT)) {
+	if (rc == 0)
+		return 0;
+	if (!err_is_sys(&why, ENOSPC) && !err_is_sys(&why, EDQUOT)) {
 		*e = why;
 		return rc;
 	}
-	return 0;
+	backup_snapshot_path(s, line);
+	(void)err_forget(&why);
+	(void)cairndir_strike(ds, SNAPSHOT_ADDED, line, &ignored);
+	return err_forget(&ignored);
 }
 
 /* Nothing is removed unless all of it can be. */

@@ -8,17 +8,44 @@
 #include "gc/gc_internal.h"
 #include "gc/roots.h"
 
-int gc_judge_vanished(struct gc_run *run, const char *first, uint64_t chunks,
-    uint64_t would_go, struct err *e)
+int gc_judge_vanished(struct gc_run *run, const struct roots_past *past,
+    uint64_t chunks, uint64_t would_go, struct err *e)
 {
 	if (would_go <= chunks / 2)
 		return 0;
+	if (past->files == 0 && past->snapshots == 0)
+		return err_set(e, ERR_REFUSED,
+		    "nothing tells which snapshots '%s' has had, for cairn has "
+		    "not collected garbage in it before, and %" PRIu64
+		    " of %" PRIu64 " chunks would go, now or when the safety "
+		    "margin is over: are all groups there ('cairn groups'), or "
+		    "is something not mounted? If all are, say "
+		    "--accept-missing",
+		    run->ds->path, would_go, chunks);
 	return err_set(e, ERR_REFUSED,
 	    "'%s' is gone from '%s' and nobody recorded its removal, and "
 	    "%" PRIu64 " of %" PRIu64 " chunks would go, now or when the "
 	    "safety margin is over: is something not mounted? If not, say "
 	    "--accept-missing",
-	    first, run->ds->path, would_go, chunks);
+	    past->first, run->ds->path, would_go, chunks);
+}
+
+static void warn_of_vanished(struct gc_run *run, const struct roots_past *past)
+{
+	if (past->files > 0)
+		findings_warn(&run->findings,
+		    "%" PRIu64 " index file%s that the last run read %s gone "
+		    "and nobody recorded the removal, the first one is '%s': "
+		    "was it removed by hand, or is something not mounted?",
+		    past->files, text_plural(past->files, "", "s"),
+		    text_plural(past->files, "is", "are"), past->first);
+	else if (past->snapshots > 0)
+		findings_warn(&run->findings,
+		    "%" PRIu64 " snapshot%s pushed since the last run %s gone "
+		    "and nobody recorded the removal, the first one is '%s': "
+		    "was it removed by hand, or is something not mounted?",
+		    past->snapshots, text_plural(past->snapshots, "", "s"),
+		    text_plural(past->snapshots, "is", "are"), past->first);
 }
 
 int gc_check_vanished(struct gc_run *run,
@@ -26,30 +53,26 @@ int gc_check_vanished(struct gc_run *run,
 	uint64_t *ret_would_go, struct err *e),
     bool *ret_counted, struct err *e)
 {
-	char first[GC_SHOWN_SIZE];
+	struct roots_past past;
 	uint64_t chunks = 0;
 	uint64_t would_go = 0;
-	uint64_t n = 0;
 	int rc = 0;
 
 	*ret_counted = false;
 	if (run->opts->accept_missing)
 		return 0;
-	rc = roots_vanished(
-	    run->ds, &run->mark, &run->findings, &n, first, sizeof(first), e);
-	if (rc < 0 || n == 0)
+	rc = roots_vanished(run->ds, &run->mark, &run->findings, &past, e);
+	if (rc < 0)
 		return rc;
-	run->r.vanished_files = n;
-	findings_warn(&run->findings,
-	    "%" PRIu64 " index file%s that the last run read %s gone and "
-	    "nobody recorded the removal, the first one is '%s': was it "
-	    "removed by hand, or is something not mounted?",
-	    n, text_plural(n, "", "s"), text_plural(n, "is", "are"), first);
+	run->r.vanished_files = past.files + past.snapshots;
+	if (past.known && run->r.vanished_files == 0)
+		return 0;
+	warn_of_vanished(run, &past);
 	rc = count(run, &chunks, &would_go, e);
 	if (rc < 0)
 		return rc;
 	*ret_counted = true;
-	return gc_judge_vanished(run, first, chunks, would_go, e);
+	return gc_judge_vanished(run, &past, chunks, would_go, e);
 }
 
 static struct sweep_opts sweep_opts_of(struct gc_run *run)
@@ -155,8 +178,7 @@ static int run_real(struct gc_run *run, struct err *e)
 
 static int run_dry(struct gc_run *run, struct err *e)
 {
-	char first[GC_SHOWN_SIZE];
-	uint64_t n = 0;
+	struct roots_past past;
 	const struct gc_result *r = &run->r;
 	int rc = gc_start_dry(run, e);
 
@@ -169,10 +191,9 @@ static int run_dry(struct gc_run *run, struct err *e)
 	if (rc < 0 || run->opts->accept_missing)
 		return rc;
 	/* A run would not remove what this one counted. */
-	rc = roots_vanished(
-	    run->ds, &run->mark, &run->findings, &n, first, sizeof(first), e);
-	if (rc == 0 && n > 0)
-		rc = gc_judge_vanished(run, first,
+	rc = roots_vanished(run->ds, &run->mark, &run->findings, &past, e);
+	if (rc == 0 && (!past.known || past.files + past.snapshots > 0))
+		rc = gc_judge_vanished(run, &past,
 		    r->disk_chunks + r->pending_chunks + r->removed_chunks,
 		    r->removed_chunks + r->pending_chunks, e);
 	return rc;

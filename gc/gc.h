@@ -54,7 +54,7 @@ struct gc_result {
 	uint64_t missing_chunks;      /* referenced and not there */
 	uint64_t hurt_snapshots;      /* that reference some of these */
 	uint64_t forgotten_snapshots; /* removed since the last run */
-	uint64_t vanished_files;      /* index files that nobody removed */
+	uint64_t vanished_files; /* index files, or snapshots, nobody removed */
 	uint64_t disk_chunks;
 	uint64_t disk_bytes;
 	uint64_t removed_chunks;

@@ -19,6 +19,7 @@
 #include "gc/history_record.h"
 #include "gc/livepass.h"
 #include "gc/mark.h"
+#include "gc/roots.h"
 #include "gc/running.h"
 #include "gc/sweep.h"
 #include "gc/touch.h"
@@ -131,8 +132,8 @@ int gc_check_vanished(struct gc_run *run,
 	uint64_t *ret_would_go, struct err *e),
     bool *ret_counted, struct err *e);
 /* ERR_REFUSED if that many of that many may not go; first: what vanished. */
-int gc_judge_vanished(struct gc_run *run, const char *first, uint64_t chunks,
-    uint64_t would_go, struct err *e);
+int gc_judge_vanished(struct gc_run *run, const struct roots_past *past,
+    uint64_t chunks, uint64_t would_go, struct err *e);
 
 /* gc_missing.c */
 

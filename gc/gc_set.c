@@ -231,20 +231,18 @@ int gc_set_count(struct gc_run *run, uint64_t *ret_chunks,
 static int check_gone(struct gc_run *run, const struct mark *before,
     const struct range *r, struct err *e)
 {
-	char first[GC_SHOWN_SIZE];
-	uint64_t gone = 0;
+	struct roots_past past;
 	uint64_t chunks = 0;
 	uint64_t would_go = 0;
 	int rc = 0;
 
 	if (run->opts->accept_missing || run->opts->dry_run)
 		return 0;
-	rc = roots_gone(
-	    run->ds, before, &run->mark, &gone, first, sizeof(first), e);
-	if (rc == 0 && gone > 0)
+	rc = roots_gone(run->ds, before, &run->mark, &past, e);
+	if (rc == 0 && past.files > 0)
 		rc = count_range(run, r, &chunks, &would_go, e);
-	if (rc == 0 && gone > 0)
-		rc = gc_judge_vanished(run, first, chunks, would_go, e);
+	if (rc == 0 && past.files > 0)
+		rc = gc_judge_vanished(run, &past, chunks, would_go, e);
 	return rc;
 }
 

@@ -17,8 +17,8 @@
 
 #define UUID_HEX ((size_t)2 * IDX_UUID_SIZE)
 #define END_WORD "end "
-#define REMOVED_WAIT_MS 5000U
-#define REMOVED_TRIES 8
+#define LOCK_WAIT_MS 5000U
+#define LOCK_TRIES 8
 
 /* Sizes at which something else is wrong: ten million lines. */
 #define FILE_MAX (1ULL << 30)
@@ -201,8 +201,8 @@ static void known_sort(struct known *k)
 	qsort(k->uuids, k->n, sizeof(*k->uuids), compare_strings);
 }
 
-/* Is the snapshot of this root in the list of removed ones? */
-static bool is_recorded(const struct lines *removed, const char *path)
+/* Is the snapshot of this root in a list of snapshots, sorted? */
+static bool is_recorded(const struct lines *list, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[BACKUP_PATH_SIZE];
@@ -212,7 +212,7 @@ static bool is_recorded(const struct lines *removed, const char *path)
 		return false;
 	memcpy(dir, path, n);
 	dir[n] = '\0';
-	return contains(removed->items, removed->n, dir);
+	return contains(list->items, list->n, dir);
 }
 
 /* "UUID PATH" to its two halves; NULL: it is no such line. */
@@ -286,48 +286,111 @@ static uint64_t count_vanished(struct datastore *ds, const struct findings *f,
 	return count;
 }
 
-int roots_vanished(struct datastore *ds, const struct mark *m,
-    const struct findings *f, uint64_t *ret_n, char *ret_first, size_t size,
-    struct err *e)
+/* A snapshot that was pushed: is it not there, and nobody has removed it? */
+static int is_added_gone(struct datastore *ds, const struct lines *removed,
+    const char *path, bool *ret, struct err *e)
 {
-	struct lines old = LINES_INIT;
-	struct lines removed = LINES_INIT;
+	char shown[CAIRNDIR_SHOWN];
+	struct backup_snapshot id;
+	struct statx st;
+	bool found = false;
+	int rc = 0;
+
+	*ret = false;
+	/* Another line was struck off, or says nothing. */
+	if (contains(removed->items, removed->n, path) ||
+	    !backup_snapshot_from_path(path, &id))
+		return 0;
+	rc = file_stat_at(ds->root_fd, path, &st, &found,
+	    datastore_shown(ds, path, shown, sizeof(shown)), e);
+	if (rc == 0)
+		*ret = !found || !S_ISDIR(st.stx_mode);
+	return rc;
+}
+
+static int count_added(struct datastore *ds, const struct lines *added,
+    const struct lines *removed, struct roots_past *past, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < added->n; i++) {
+		bool gone = false;
+
+		rc = is_added_gone(ds, removed, added->items[i], &gone, e);
+		if (rc < 0 || !gone)
+			continue;
+		if (past->files == 0 && past->snapshots == 0)
+			(void)text_name(
+			    past->first, sizeof(past->first), added->items[i]);
+		past->snapshots++;
+	}
+	return rc;
+}
+
+/* Has a push recorded each snapshot that is there, and is there any? */
+static bool are_all_added(const struct mark *m, const struct lines *added)
+{
+	bool all = added->n > 0;
+
+	for (size_t i = 0; all && i < m->roots_n; i++)
+		all = is_recorded(added, m->roots[i].path);
+	return all;
+}
+
+static int look_back(struct datastore *ds, const struct mark *m,
+    const struct findings *f, struct lines *old, const struct lines *added,
+    const struct lines *removed, struct roots_past *past, struct err *e)
+{
 	struct known now = { .paths = NULL, .uuids = NULL, .n = 0 };
 	const char *first = "";
-	uint64_t count = 0;
+	int rc = 0;
+
+	past->known = is_ended(old) || are_all_added(m, added);
+	if (is_ended(old)) {
+		rc = known_new(m, &now, e);
+		known_sort(&now);
+		if (rc == 0)
+			past->files =
+			    count_vanished(ds, f, old, &now, removed, &first);
+		(void)text_name(past->first, sizeof(past->first), first);
+		known_release(&now);
+	}
+	return rc < 0 ? rc : count_added(ds, added, removed, past, e);
+}
+
+int roots_vanished(struct datastore *ds, const struct mark *m,
+    const struct findings *f, struct roots_past *ret, struct err *e)
+{
+	struct lines old = LINES_INIT;
+	struct lines added = LINES_INIT;
+	struct lines removed = LINES_INIT;
 	int rc = read_cairn_lines(ds, ROOTS_NAME, &old, e);
 
+	*ret = (struct roots_past){ .known = false };
+	if (rc == 0)
+		rc = read_cairn_lines(ds, SNAPSHOT_ADDED, &added, e);
 	if (rc == 0)
 		rc = read_cairn_lines(ds, SNAPSHOT_REMOVED, &removed, e);
-	if (rc == 0 && is_ended(&old))
-		rc = known_new(m, &now, e);
-	if (rc < 0)
-		goto out;
-	if (is_ended(&old)) {
-		known_sort(&now);
+	if (rc == 0) {
+		lines_sort(&added);
 		lines_sort(&removed);
-		count = count_vanished(ds, f, &old, &now, &removed, &first);
+		rc = look_back(ds, m, f, &old, &added, &removed, ret, e);
 	}
-	(void)text_name(ret_first, size, first);
-	*ret_n = count;
-out:
-	known_release(&now);
 	lines_release(&removed);
+	lines_release(&added);
 	lines_release(&old);
 	return rc;
 }
 
 int roots_gone(struct datastore *ds, const struct mark *before,
-    const struct mark *now, uint64_t *ret_n, char *ret_first, size_t size,
-    struct err *e)
+    const struct mark *now, struct roots_past *ret, struct err *e)
 {
 	struct lines removed = LINES_INIT;
 	struct known known = { .paths = NULL, .uuids = NULL, .n = 0 };
 	struct known old = { .paths = NULL, .uuids = NULL, .n = 0 };
-	const char *first = "";
-	uint64_t count = 0;
 	int rc = read_cairn_lines(ds, SNAPSHOT_REMOVED, &removed, e);
 
+	*ret = (struct roots_past){ .known = true };
 	if (rc == 0)
 		rc = known_new(now, &known, e);
 	if (rc == 0)
@@ -339,12 +402,11 @@ int roots_gone(struct datastore *ds, const struct mark *before,
 	for (size_t i = 0; i < old.n; i++) {
 		if (!is_gone(&known, &removed, old.uuids[i], old.paths[i]))
 			continue;
-		if (count == 0)
-			first = old.paths[i];
-		count++;
+		if (ret->files == 0)
+			(void)text_name(
+			    ret->first, sizeof(ret->first), old.paths[i]);
+		ret->files++;
 	}
-	(void)text_name(ret_first, size, first);
-	*ret_n = count;
 out:
 	known_release(&old);
 	known_release(&known);
@@ -376,29 +438,55 @@ static void cut_to_dirs(struct known *k)
 	known_sort(k);
 }
 
-/* The lines that are still needed; the file's lock is held. */
-static int keep_removed(struct datastore *ds, int dirfd,
-    const struct known *dirs, const char *shown, struct err *e)
-{
-	struct lines removed = LINES_INIT;
-	struct buf text = BUF_INIT;
-	int rc = read_lines(dirfd, SNAPSHOT_REMOVED, &removed, shown, e);
+/* Is a line of these still needed, now that the roots were written? */
+typedef bool (*line_fn)(
+    struct datastore *ds, const struct known *dirs, const char *line);
 
-	for (size_t i = 0; rc == 0 && i < removed.n; i++) {
-		if (contains(dirs->paths, dirs->n, removed.items[i]))
-			rc = buf_append_fmt(&text, e, "%s\n", removed.items[i]);
+/* Removed while GC was at work: these roots have it. */
+static bool is_removed_needed(
+    struct datastore *ds, const struct known *dirs, const char *line)
+{
+	(void)ds;
+	return contains(dirs->paths, dirs->n, line);
+}
+
+/* Pushed while GC was at work.  Who went on though it is gone knows. */
+static bool is_added_needed(
+    struct datastore *ds, const struct known *dirs, const char *line)
+{
+	struct err ignored = ERR_INIT;
+	struct statx st;
+	bool found = false;
+
+	return !contains(dirs->paths, dirs->n, line) &&
+	    (file_stat_at(ds->root_fd, line, &st, &found, line, &ignored) < 0 ||
+		found);
+}
+
+/* The file's lock is held. */
+static int keep_lines(struct datastore *ds, int dirfd, const char *name,
+    const struct known *dirs, line_fn is_needed, const char *shown,
+    struct err *e)
+{
+	struct lines all = LINES_INIT;
+	struct buf text = BUF_INIT;
+	int rc = read_lines(dirfd, name, &all, shown, e);
+
+	for (size_t i = 0; rc == 0 && i < all.n; i++) {
+		if (is_needed(ds, dirs, all.items[i]))
+			rc = buf_append_fmt(&text, e, "%s\n", all.items[i]);
 	}
-	if (rc == 0 && removed.n > 0)
-		rc = file_replace_at(dirfd, SNAPSHOT_REMOVED, text.data,
-		    text.len, &ds->owner, shown, e);
+	if (rc == 0 && all.n > 0)
+		rc = file_replace_at(
+		    dirfd, name, text.data, text.len, &ds->owner, shown, e);
 	buf_release(&text);
-	lines_release(&removed);
+	lines_release(&all);
 	return rc;
 }
 
 /* Whoever appends holds the same lock (cairndir.h). */
-static int empty_removed(
-    struct datastore *ds, int dirfd, const struct known *dirs, struct err *e)
+static int empty(struct datastore *ds, int dirfd, const char *name,
+    const struct known *dirs, line_fn is_needed, struct err *e)
 {
 	char shown[CAIRNDIR_SHOWN];
 	struct err why = ERR_INIT;
@@ -407,17 +495,16 @@ static int empty_removed(
 	int fd = -1;
 	int rc = ERR_NOTFOUND;
 
-	(void)shown_file(ds, SNAPSHOT_REMOVED, shown);
-	for (int i = 0; rc == ERR_NOTFOUND && i < REMOVED_TRIES; i++) {
-		rc = file_stat_at(
-		    dirfd, SNAPSHOT_REMOVED, &st, &found, shown, &why);
+	(void)shown_file(ds, name, shown);
+	for (int i = 0; rc == ERR_NOTFOUND && i < LOCK_TRIES; i++) {
+		rc = file_stat_at(dirfd, name, &st, &found, shown, &why);
 		if (rc < 0 || !found)
 			break;
-		rc = pathlock_take(dirfd, SNAPSHOT_REMOVED, LOCK_EXCLUSIVE,
-		    REMOVED_WAIT_MS, &fd, shown, &why);
+		rc = pathlock_take(dirfd, name, LOCK_EXCLUSIVE, LOCK_WAIT_MS,
+		    &fd, shown, &why);
 	}
 	if (rc == 0 && found)
-		rc = keep_removed(ds, dirfd, dirs, shown, &why);
+		rc = keep_lines(ds, dirfd, name, dirs, is_needed, shown, &why);
 	file_close(&fd);
 	if (rc < 0)
 		*e = why;
@@ -445,7 +532,12 @@ int roots_write(struct datastore *ds, const struct mark *m, struct err *e)
 		    &ds->owner, shown_file(ds, ROOTS_NAME, shown), e);
 	if (rc == 0) {
 		cut_to_dirs(&k);
-		rc = empty_removed(ds, dirfd, &k, e);
+		/* In this order: killed or not, what was removed on purpose
+		 * does not look as if it had gone. */
+		rc = empty(ds, dirfd, SNAPSHOT_ADDED, &k, is_added_needed, e);
+		if (rc == 0)
+			rc = empty(ds, dirfd, SNAPSHOT_REMOVED, &k,
+			    is_removed_needed, e);
 	}
 	known_release(&k);
 	buf_release(&text);

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * roots: `.cairn/roots` and `.cairn/removed`: what the last run read, and
- * what was removed on purpose since (I5).
+ * roots: `.cairn/roots`, `.cairn/added` and `.cairn/removed`: what the last run
+ * read, what was pushed since, and what was removed on purpose (I5).
  *
  * roots: text, one line per index file, "UUID PATH\n" (32 hex digits; the path
  * below the root, with control characters and the like as text.h shows them),
  * ended by a line "end N\n".  removed: one path of a snapshot per line,
- * appended by forget, prune and cleaners before they remove.  A root of the
- * last run that is gone without being recorded may mean a group that is not
- * mounted: then GC counts before it removes, and stops if more than half of
+ * appended by forget, prune and cleaners before they remove.  added: the same,
+ * appended by a push when its snapshot is there.
+ *
+ * What one of the first two has, and is gone without being in the third, may be
+ * in a group that is not mounted.  So may anything where none of them says what
+ * there was: before the first run on a store of PBS, or of which `.cairn` was
+ * removed.  Then GC counts before it removes, and stops if more than half of
  * all chunks would go, now or when the margin is over.
  */
 #ifndef CAIRN_GC_ROOTS_H
 #define CAIRN_GC_ROOTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,30 +28,39 @@
 #include "gc/mark.h"
 
 #define ROOTS_NAME "roots"
+#define ROOTS_SHOWN_SIZE 1024
+
+/* What there was, as far as it was written down, and is not any more. */
+struct roots_past {
+	/* Is all of it written down?  Not before a first run, if there are
+	 * snapshots that no push of cairn has made. */
+	bool known;
+	uint64_t files;     /* of the last run's roots: gone unrecorded */
+	uint64_t snapshots; /* pushed since then: the same */
+	char first[ROOTS_SHOWN_SIZE]; /* of these, as text */
+};
 
 /*
- * How many roots of the last run are gone unrecorded, and the first one's
- * path, as text.  Gone: no root of m has its path or its uuid (a snapshot may
- * have been moved by hand), its snapshot is not in `removed`, and it is no file
- * that is there in a snapshot that f sets aside.  A file of roots that is
- * missing, or has no end, tells nothing: 0.
+ * Gone is a root whose path and uuid no root of m has (a snapshot may have been
+ * moved by hand), whose snapshot is not in `removed`, and which is no file that
+ * is there in a snapshot that f sets aside; and a snapshot in `added` that is
+ * neither there nor in `removed`.  Of a file of roots that has no end only its
+ * absence counts.
  */
 int roots_vanished(struct datastore *ds, const struct mark *m,
-    const struct findings *f, uint64_t *ret_n, char *ret_first, size_t size,
-    struct err *e);
+    const struct findings *f, struct roots_past *ret, struct err *e);
 
 /* The same between two marks of one run. */
 int roots_gone(struct datastore *ds, const struct mark *before,
-    const struct mark *now, uint64_t *ret_n, char *ret_first, size_t size,
-    struct err *e);
+    const struct mark *now, struct roots_past *ret, struct err *e);
 
 /* How many removals are recorded since the roots were written. */
 int roots_removed(struct datastore *ds, uint64_t *ret_n, struct err *e);
 
 /*
- * Write roots; then drop from `removed` what needs no record any more: all
- * but the snapshots whose index files are in these roots, for those were
- * removed while GC was at work.
+ * Write roots; then drop what needs no record any more: from `removed` all but
+ * the snapshots whose index files are in these roots, for those were removed
+ * while GC was at work; from `added` those, and what is gone.
  */
 int roots_write(struct datastore *ds, const struct mark *m, struct err *e);
 

@@ -695,6 +695,10 @@ for file in $(cd used && find .cairn .gc-status -type f | sort); do
 done
 told
 expect 0 <<'END'
+.cairn/added empty: 0 0 4 0 0 3
+.cairn/added half: 0 0 4 0 0 3
+.cairn/added short: 0 0 4 0 0 3
+.cairn/added junk: 0 0 4 0 0 3
 .cairn/damaged empty: 0 0 0 0 0 3
 .cairn/damaged half: 0 0 4 0 0 3
 .cairn/damaged short: 0 0 4 0 0 3

@@ -312,6 +312,131 @@ static void what_is_set_aside_is_not_gone(void **state)
 	assert_int_equal(gcfix_have(f, 100, 10), 10);
 }
 
+/* No run has seen them yet: a push wrote down that it was there. */
+static void what_was_pushed_since_is_missed(void **state)
+{
+	struct gcfix *f = *state;
+
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	assert_text(f, "added", A0 "\n" B0 "\n");
+	gcfix_age(f, OLD);
+	gcfix_remove_tree(f, "host/a");
+	f->opts.dry_run = true;
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "'" A0 "' is gone");
+	f->opts.dry_run = false;
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "'" A0 "' is gone");
+	assert_non_null(strstr(f->e.msg, "30 of 40 chunks would go"));
+	assert_int_equal(gcfix_said(f, "1 snapshot pushed since the last"), 1);
+	assert_int_equal(gcfix_have(f, 0, 30), 30);
+	f->opts.accept_missing = true;
+	gcfix_collect(f);
+	assert_int_equal(gcfix_have(f, 0, 30), 0);
+	/* Who went on knows of it, and the other one is a root by now. */
+	assert_text(f, "added", "");
+	f->opts.accept_missing = false;
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+	/* Between two runs. */
+	(void)gcfix_push_new(f, "host/c", GCFIX_T0, 200, 30);
+	gcfix_age(f, OLD);
+	gcfix_remove_tree(f, "host/c");
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "30 of 40 chunks");
+}
+
+/* What is no path of a snapshot says nothing, and ends nothing. */
+static void odd_lines_are_passed_over(void **state)
+{
+	struct gcfix *f = *state;
+
+	two_groups(f, 10);
+	tmpdir_put_str(f->dir.fd, "store/.cairn/added",
+	    "\n/\n../../etc\n#ost/a\nhost/a/x\ntorn");
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+}
+
+/* A store that others have filled: nobody knows what else there was. */
+static void an_unknown_past_is_counted(void **state)
+{
+	static const char *const lost[] = { ".cairn/added", ".cairn" };
+	struct gcfix *f = *state;
+
+	for (size_t i = 0; i < TEST_COUNT(lost); i++) {
+		struct backup_snapshot again;
+
+		(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+		(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+		gcfix_age(f, OLD);
+		gcfix_remove_tree(f, "host/a");
+		if (i == 0) {
+			gcfix_unlink(f, lost[i]);
+		} else {
+			gcfix_remove_tree(f, lost[i]);
+		}
+		f->opts.dry_run = true;
+		assert_err(gcfix_run(f), &f->e, ERR_REFUSED,
+		    "nothing tells which snapshots");
+		f->opts.dry_run = false;
+		assert_err(gcfix_run(f), &f->e, ERR_REFUSED,
+		    "nothing tells which snapshots");
+		assert_non_null(strstr(f->e.msg, "30 of 40 chunks"));
+		assert_int_equal(gcfix_have(f, 0, 30), 30);
+		f->opts.accept_missing = true;
+		gcfix_collect(f);
+		f->opts.accept_missing = false;
+		assert_int_equal(gcfix_have(f, 0, 30), 0);
+		/* From now on it is known. */
+		again = gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+		gcfix_age(f, OLD);
+		gcfix_forget(f, &again);
+		gcfix_collect(f);
+		assert_int_equal(gcfix_have(f, 0, 30), 0);
+		gcfix_remove_tree(f, "host");
+	}
+}
+
+/* Half of it or less goes: the rest shows that most is there. */
+static void a_small_part_of_an_unknown_past(void **state)
+{
+	struct gcfix *f = *state;
+
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 10);
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	gcfix_age(f, OLD);
+	gcfix_remove_tree(f, "host/a");
+	gcfix_unlink(f, ".cairn/added");
+	gcfix_collect(f);
+	assert_int_equal(f->r.removed_chunks, 10);
+	assert_int_equal(f->r.warnings, 0);
+}
+
+/* No room to record a removal: the record of the push is struck off. */
+static void a_removal_without_room(void **state)
+{
+	struct gcfix *f = *state;
+	char struck[] = A0 "\n" B0 "\n";
+	struct backup_snapshot a = gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	gcfix_age(f, OLD);
+	fault_install();
+	fault_add(&(struct fault_rule){
+	    .calls = FAULT_BIT(FAULT_CREATE) | FAULT_BIT(FAULT_WRITE),
+	    .name = "removed",
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = ENOSPC });
+	gcfix_forget(f, &a);
+	fault_uninstall();
+	struck[0] = '#';
+	assert_text(f, "added", struck);
+	gcfix_collect(f);
+	assert_int_equal(gcfix_have(f, 0, 30), 0);
+	assert_int_equal(f->r.warnings, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +452,11 @@ int main(void)
 		GCFIX_TEST(it_holds_without_touches),
 		GCFIX_TEST(a_margin_does_not_disarm_it),
 		GCFIX_TEST(what_is_set_aside_is_not_gone),
+		GCFIX_TEST(what_was_pushed_since_is_missed),
+		GCFIX_TEST(odd_lines_are_passed_over),
+		GCFIX_TEST(an_unknown_past_is_counted),
+		GCFIX_TEST(a_small_part_of_an_unknown_past),
+		GCFIX_TEST(a_removal_without_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
