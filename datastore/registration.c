@@ -433,13 +433,20 @@ static int beat(struct registration *r, struct err *e)
 	return 0;
 }
 
+int64_t registration_ahead(void)
+{
+	return realtime_ns() - clock_boot_ns();
+}
+
+bool registration_has_lost(int64_t ahead)
+{
+	return ahead - registration_ahead() >= BEAT_IF_LOST_NS;
+}
+
 static bool beat_is_due(const struct registration *r)
 {
-	int64_t boot = clock_boot_ns();
-	int64_t ahead = realtime_ns() - boot;
-
-	return !r->beaten || boot - r->beat_boot >= BEAT_EVERY_NS ||
-	    r->beat_ahead - ahead >= BEAT_IF_LOST_NS;
+	return !r->beaten || clock_boot_ns() - r->beat_boot >= BEAT_EVERY_NS ||
+	    registration_has_lost(r->beat_ahead);
 }
 
 int registration_beat(struct registration *r, struct err *e)

@@ -66,6 +66,15 @@ int registration_set_snapshot(
 int registration_beat(struct registration *r, struct err *e);
 
 /*
+ * A beat says nothing of a clock that is set back behind it.  So: take
+ * registration_ahead, beat, touch, and ask if the clock has lost since; if it
+ * has, all of it once more, for the touch may have a time before `start`, and
+ * what was touched may be gone.
+ */
+int64_t registration_ahead(void); /* of the system's clock, to what passes */
+bool registration_has_lost(int64_t ahead);
+
+/*
  * Is it still there, under its name, readable through the locked descriptor?
  * If not: ERR_BUSY; the session must withdraw.
  */

@@ -88,33 +88,48 @@ static int insert(struct session *s, const struct digest *d,
 		.sync = s->opts.sync_level == SYNC_FILE || known_bad,
 		.known_bad = known_bad,
 	};
-	enum store_inserted what = STORE_HIT;
+	bool is_new = s->opts.dry_run;
+	int64_t ahead = 0;
 	int rc = 0;
 
-	*ret_new = s->opts.dry_run;
+	*ret_new = is_new;
 	if (s->opts.dry_run)
 		return 0;
 	rc = look_at_space(s, e);
-	/* Compressing takes its time; the clock is looked at again. */
-	if (rc == 0)
-		rc = registration_beat(s->registration, e);
-	if (rc == 0) {
-		rc = store_insert(
-		    s->ds->store, d, raw->data, raw->len, &opts, &what, e);
-	}
+	do {
+		enum store_inserted what = STORE_HIT;
+
+		/* Compressing takes its time; the clock is looked at again. */
+		ahead = registration_ahead();
+		if (rc == 0)
+			rc = registration_beat(s->registration, e);
+		if (rc == 0) {
+			rc = store_insert(s->ds->store, d, raw->data, raw->len,
+			    &opts, &what, e);
+		}
+		is_new = is_new || what != STORE_HIT;
+	} while (rc == 0 && registration_has_lost(ahead));
 	if (rc == 0 && known_bad)
 		rc = note_healed(s, d, e);
-	*ret_new = what != STORE_HIT;
+	*ret_new = is_new;
 	return rc;
 }
 
-/* Is it there?  Before each touch, first the file clock (I3). */
+/* Is it there?  Before each touch, first the file clock (I3), and behind it a
+ * look if that was set back meanwhile. */
 static int look_up_touch(
     struct session *s, const struct digest *d, bool *ret_hit, struct err *e)
 {
-	int rc = registration_beat(s->registration, e);
+	int64_t ahead = 0;
+	int rc = 0;
 
-	return rc < 0 ? rc : store_reuse(s->ds->store, d, ret_hit, e);
+	do {
+		ahead = registration_ahead();
+		rc = registration_beat(s->registration, e);
+		if (rc == 0)
+			rc = store_reuse(s->ds->store, d, ret_hit, e);
+	} while (rc == 0 && registration_has_lost(ahead));
+	return rc;
 }
 
 /* The same in a dry run: a look, and memory of what would be there by now. */

@@ -136,8 +136,9 @@ inline beats()
 /*
  * A touch or, where nothing is or what is known to be bad, an insert.  It is one
  * step, so that to hold the prefix lock shared is to wait for the exclusive one.
- * So is the beat before it: that the clock is set back between them is not
- * covered (gc-safety.md), and STEP_BETWEEN shows what it costs.
+ * So is the beat before it: a session looks at the clock behind the touch as
+ * well, and does both again if it was set back.  STEP_BETWEEN shows what is
+ * lost without that.
  */
 inline touches()
 {

@@ -381,6 +381,69 @@ static void test_clock_steps(void **state)
 	session_abort(s);
 }
 
+/*
+ * The same between the look at the clock and the touch: a collection that
+ * begins then has read a start that is too late, and removes what was touched.
+ */
+struct behind {
+	struct dsfix *f;
+	int64_t shift_s;
+	unsigned touches;
+	unsigned removed;
+};
+
+static void step_before_touch(void *ctx, struct fault_event *ev)
+{
+	struct behind *b = ctx;
+
+	if (ev->call == FAULT_UTIMENSAT && is_chunk_name(ev->name) &&
+	    b->touches++ == 0)
+		b->shift_s = -3600;
+}
+
+static void remove_behind_touch(void *ctx, struct fault_event *ev)
+{
+	struct behind *b = ctx;
+	struct timespec *ts = ev->p;
+
+	if (ev->call == FAULT_CLOCK_GETTIME && ev->flags == CLOCK_REALTIME)
+		ts->tv_sec += b->shift_s;
+	if (ev->call == FAULT_UTIMENSAT && is_chunk_name(ev->name) &&
+	    ev->result == 0 && b->removed++ == 0)
+		assert_int_equal(unlinkat(ev->fd, ev->name, 0), 0);
+}
+
+static void test_clock_steps_behind_the_beat(void **state)
+{
+	struct dsfix *f = *state;
+	struct behind b = { .f = f };
+	char path[STORE_CHUNK_PATH_SIZE];
+	struct backup_snapshot first;
+	struct session_stats stats;
+	struct digest d;
+	struct stat st;
+	struct session *s = NULL;
+	const struct pushfix again = { .group = "host/b",
+		.put = { .first = 9, .n = 1 } };
+
+	sessionfix_run(f, &sessionfix_ten, &first);
+	s = sessionfix_open(f, &again);
+	fault_install();
+	fault_set_hooks(&(struct fault_hooks){ .before = step_before_touch,
+	    .after = remove_behind_touch,
+	    .ctx = &b });
+	assert_ok(pushfix_fill(s, &again, &f->e), &f->e);
+	fault_uninstall();
+	assert_int_equal(b.removed, 1);
+	/* It has looked again, found nothing, and stored it. */
+	session_stats(s, &stats);
+	assert_int_equal(stats.new_chunks, 1);
+	pushfix_digest(9, &d);
+	store_chunk_path(&d, path);
+	assert_int_equal(fstatat(f->ds->chunks_fd, path, &st, 0), 0);
+	session_abort(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +456,7 @@ int main(void)
 		SESSION_TEST(test_dry_run_repeats),
 		SESSION_TEST(test_threads),
 		SESSION_TEST(test_clock_steps),
+		SESSION_TEST(test_clock_steps_behind_the_beat),
 	};
 
 	return cmocka_run_group_tests_name("session_put", tests, NULL, NULL);
