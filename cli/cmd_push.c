@@ -195,6 +195,13 @@ static int push_import(struct push *p, struct session *s, size_t i,
 	return 0;
 }
 
+/* Standard input or a command's output, of which nobody sees how it ended. */
+static bool is_piped(const struct push_source *src)
+{
+	return (src->kind == PUSH_RAW || src->kind == PUSH_CONF) &&
+	    (src->path == NULL || strcmp(src->path, "-") == 0);
+}
+
 static int push_stream(
     struct push *p, struct session *s, size_t i, struct err *e)
 {
@@ -231,6 +238,22 @@ static int push_stream(
 	return 0;
 }
 
+/* A producer that dies at once must not look like a backup; who means it gives
+ * an empty file. */
+static int check_not_empty(const struct push *p, size_t i, struct err *e)
+{
+	const struct push_source *src = &p->sources[i];
+	char text[256];
+
+	if (p->results[i].content.size > 0 || !is_piped(src))
+		return 0;
+	return err_set(e, ERR_REFUSED,
+	    "'%s': nothing came; no snapshot is made of a stream without a "
+	    "byte",
+	    text_name(text, sizeof(text),
+		src->path != NULL ? src->path : p->command));
+}
+
 static int ingest_one(
     struct push *p, struct session *s, size_t i, struct err *e)
 {
@@ -251,7 +274,7 @@ static int ingest_one(
 		e->code = rc = ERR_REFUSED;
 	if (rc == 0 && src->path == NULL)
 		rc = finish_command(p, s, src, e);
-	return rc;
+	return rc < 0 ? rc : check_not_empty(p, i, e);
 }
 
 static int run(struct push *p, struct datastore *ds, struct err *e)

@@ -462,7 +462,8 @@ int cmd_status(struct app *app, const struct invocation *inv, struct err *e)
 	datastore_close(s.ds);
 	if (rc < 0)
 		return rc;
-	return s.gc_damaged || s.damaged_places || s.damaged > 0 || s.emptied
+	return s.gc_damaged || s.damaged_places || s.damaged > 0 || s.emptied ||
+		s.verified.result == HISTORY_DAMAGE
 	    ? EXIT_DAMAGE
 	    : EXIT_DONE;
 }

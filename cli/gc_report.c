@@ -95,8 +95,8 @@ static int print_no_garbage(const struct gc_result *r, struct err *e)
 		    "               nothing is garbage: every chunk is "
 		    "referenced\n");
 	return output_text(e,
-	    "               nothing is garbage: what was removed since the last "
-	    "run shares all its chunks with what is left\n");
+	    "               nothing is garbage: every chunk is referenced, also "
+	    "those of what was removed\n");
 }
 
 /* What stays although nothing may reference it, until when, and why. */

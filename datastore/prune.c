@@ -24,7 +24,8 @@ static int refuse(
 	for (size_t i = 0; i < p->n; i++) {
 		enum retention_reason why = p->items[i].decision.reason;
 
-		if (why == RETENTION_FUTURE || why == RETENTION_HURT)
+		if (why == RETENTION_FUTURE || why == RETENTION_HURT ||
+		    why == RETENTION_PROTECTED)
 			aside = true;
 		else if (p->items[i].outcome == PRUNE_REMOVED)
 			p->items[i].outcome = PRUNE_NOT_REACHED;
@@ -34,7 +35,9 @@ static int refuse(
 	return err_set(e, ERR_REFUSED,
 	    "group '%s': no finished snapshot%s would be left, so nothing is "
 	    "removed; --allow-empty allows it",
-	    text, aside ? " but damaged ones and those of the future" : "");
+	    text,
+	    aside ? " but protected and damaged ones and those of the future"
+		  : "");
 }
 
 /* Of what was listed: which are the rests of interrupted removals? */

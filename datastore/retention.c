@@ -296,7 +296,8 @@ bool retention_empties(const struct retention_item *items,
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!items[i].finished || is_set_aside(&d[i]))
+		if (!items[i].finished || is_set_aside(&d[i]) ||
+		    d[i].reason == RETENTION_PROTECTED)
 			continue;
 		if (d[i].keep)
 			return false;

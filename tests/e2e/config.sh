@@ -18,11 +18,12 @@ check 0 cairn list --datastore=main </dev/null
 	cd store
 	check 0 cairn -d . list </dev/null
 ) || exit 1
-CAIRN_DATASTORE=./other check 0 cairn -d main push --dry-run host/a a.raw=- <<'END'
-host/a/TIME (dry run: nothing was stored)
-  a.raw: 0 B
-END
 printf x >x
+CAIRN_DATASTORE=./other in=x check 0 cairn -d main push --dry-run host/a a.raw=- <<'END'
+host/a/TIME (dry run: nothing was stored)
+  a.raw: 1 B in 1 chunk
+  would be new: 1 of 1 chunk, 1 B
+END
 in=x ok cairn -d ./other push --time 2001-01-01T00:00:00Z host/o x.raw=-
 CAIRN_DATASTORE=$PWD/other check 0 cairn groups <<'END'
 GROUP   SNAPSHOTS  UNFINISHED  LATEST                OWNER

@@ -699,7 +699,7 @@ expect 0 <<'END'
 .cairn/added half: 0 0 4 0 0 3
 .cairn/added short: 0 0 4 0 0 3
 .cairn/added junk: 0 0 4 0 0 3
-.cairn/damaged empty: 0 0 0 0 0 3
+.cairn/damaged empty: 0 0 4 0 0 3
 .cairn/damaged half: 0 0 4 0 0 3
 .cairn/damaged short: 0 0 4 0 0 3
 .cairn/damaged junk: 0 0 4 0 0 3

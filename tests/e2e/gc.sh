@@ -153,7 +153,7 @@ old store
 also='s/(free space: +).*/\1FIGURES/'
 check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
-               nothing is garbage: what was removed since the last run shares all its chunks with what is left
+               nothing is garbage: every chunk is referenced, also those of what was removed
 in use:        20 chunks, 1.145 MiB
 referenced by: 3 index files, 1.144 MiB
 deduplication: 1.00

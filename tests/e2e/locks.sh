@@ -165,7 +165,7 @@ last attempt:  busy, begun TIME by pid PID on HOST
                'DIR/store' is in use by garbage collection of cairn (host HOST, pid PID, since TIME); try again when that has ended
 last run:      ended TIME
 removed:       0 chunks, 0 B
-               nothing is garbage: what was removed since the last run shares all its chunks with what is left
+               nothing is garbage: every chunk is referenced, also those of what was removed
 in use:        20 chunks, 5.191 MiB
 referenced by: 4 index files, 5.381 MiB
 deduplication: 1.04

@@ -209,7 +209,7 @@ no damage found
 END
 also='s/(free space: +).*/\1FIGURES/' check 0 cairn gc <<'END'
 removed:       0 chunks, 0 B
-               nothing is garbage: what was removed since the last run shares all its chunks with what is left
+               nothing is garbage: every chunk is referenced, also those of what was removed
 in use:        2 chunks, 1 MiB
 referenced by: 1 index file, 1 MiB
 deduplication: 1.00

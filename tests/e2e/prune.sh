@@ -164,7 +164,12 @@ host/a/9999-12-31T23:59:59Z  kept     dated in the future
 removed 4 of 8 snapshots
 ! cairn: policy: keep-last 1; time zone UTC
 END
-times='(2001|9999)' check 0 cairn -q prune --keep-yearly 0 host/a <<'END'
+# A protected one of some day is no reason to remove all others.
+run cairn -q prune --keep-yearly 0 host/a
+[ "$code" -eq 1 ] || fail "exit code $code"
+grep -qF "group 'host/a': no finished snapshot but protected and damaged ones and those of the future would be left, so nothing is removed; --allow-empty allows it" "$err" ||
+	fail "$(cat "$err")"
+times='(2001|9999)' check 0 cairn -q prune --keep-yearly 0 --allow-empty host/a <<'END'
 SNAPSHOT                     ACTION   REASON
 host/a/2001-01-02T12:00:00Z  kept     protected
 host/a/2001-01-05T12:00:00Z  removed  no rule keeps it

@@ -174,6 +174,13 @@ none.conf   none.conf.blob    12 B     12  none        DIGEST
 large.conf  large.conf.blob  543 B    543  none        DIGEST
 null.raw    null.raw.didx      0 B      0  none        DIGEST
 END
+# Of what ended before its first byte nobody knows how: no snapshot.
+in=/dev/null check 1 push 2 host/small x.raw=- <<'END'
+! cairn: '-': nothing came; no snapshot is made of a stream without a byte
+END
+check 1 push 2 host/small --command true x.conf <<'END'
+! cairn: 'true': nothing came; no snapshot is made of a stream without a byte
+END
 for name in empty.raw none.conf null.raw; do
 	check 0 cairn cat host/small/latest $name </dev/null
 done

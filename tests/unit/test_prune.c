@@ -140,7 +140,7 @@ static void an_empty_group_is_refused(void **state)
 	}
 	(void)push(f, NOW + 1);
 	assert_err(prune(f, 0, false, &p, NULL), &f->e, ERR_REFUSED,
-	    "but damaged ones and those of the future");
+	    "but protected and damaged ones and those of the future");
 	expect(&p, "LLK");
 	sessionfix_census(f, 3, 0, 1, 0);
 	assert_ok(prune_group(f->ds, &group, &o, &f->task, &p, &f->e), &f->e);

@@ -293,6 +293,15 @@ static void empty_groups(void **state)
 	set_policy(&g, "keep-daily 0 keep-weekly 1");
 	run(&g);
 	assert_false(retention_empties(g.items, g.d, g.n));
+	/* Nor is an old one that is protected what a group is for. */
+	g.n = 0;
+	add(&g, "2020-11-28T12:00:00Zp");
+	set_policy(&g, "keep-daily 0");
+	run(&g);
+	assert_false(retention_empties(g.items, g.d, g.n));
+	add(&g, "2026-11-29T12:00:00Z");
+	run(&g);
+	assert_true(retention_empties(g.items, g.d, g.n));
 }
 
 /* Counted from the newest finished one, not from now: a host that was not
