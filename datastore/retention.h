@@ -98,9 +98,9 @@ void retention_decide(const struct retention_policy *p, const struct zone *z,
     struct retention_decision *ret);
 
 /*
- * There are finished ones, not counting protected and hurt ones and those of the
- * future, and none of them is to be kept: a protected one of last year is no
- * backup of today.
+ * There are finished ones, not counting protected and hurt ones and those of
+ * the future, and none of them is to be kept: a protected one of last year is
+ * no backup of today.
  */
 bool retention_empties(const struct retention_item *items,
     const struct retention_decision *d, size_t n);
