@@ -9,11 +9,13 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "datastore/base/text.h"
+#include "datastore/config.h"
 
 /* What one argument of a command, or the value of an option, is. */
 enum kind {
 	KIND_ANY, /* nothing can be offered */
 	KIND_FILE,
+	KIND_STORE, /* a name of the config file, or a directory */
 	KIND_SNAPSHOT,
 	KIND_GROUP,
 	KIND_ARCHIVE, /* of the snapshot before it */
@@ -22,11 +24,16 @@ enum kind {
 };
 
 #define WORDS_SIZE 256
+/* sed's: the name of [datastore "NAME"]. */
+#define HEADING                                   \
+	"s/^[[:blank:]]*\\[datastore[[:blank:]]*" \
+	"\"\\([^\"]*\\)\".*/\\1/p"
 
 /* Its name in the scripts. */
 static const char *const kind_names[] = {
 	[KIND_ANY] = "any",
 	[KIND_FILE] = "file",
+	[KIND_STORE] = "store",
 	[KIND_SNAPSHOT] = "snapshot",
 	[KIND_GROUP] = "group",
 	[KIND_ARCHIVE] = "archive",
@@ -61,9 +68,10 @@ static enum kind kind_of(const char *word)
 		return KIND_ARCHIVE;
 	if (strcmp(word, "COMMAND") == 0)
 		return KIND_COMMAND;
+	if (strcmp(word, "PATH|NAME") == 0)
+		return KIND_STORE;
 	if (contains(word, "FILE") || contains(word, "SOURCE") ||
-	    strcmp(word, "TARGET") == 0 || strcmp(word, "DIR") == 0 ||
-	    contains(word, "PATH|NAME"))
+	    strcmp(word, "TARGET") == 0 || strcmp(word, "DIR") == 0)
 		return KIND_FILE;
 	return KIND_ANY;
 }
@@ -254,10 +262,21 @@ static const char walk_words[] =
     "kind=$(_cairn_argument \"$cmd\" \"$nth\"); fi ;;\n"
     "\tesac\n"
     "}\n"
+    /* No command prints them: their headings are read. */
+    "_cairn_stores() {\n"
+    "\tlocal word last='' conf=${CAIRN_CONFIG:-" CONFIG_PATH_DEFAULT "}\n"
+    "\tfor word in \"${where[@]}\"; do\n"
+    "\t\tcase $word in --config=*) conf=${word#*=} ;; esac\n"
+    "\t\tif [ \"$last\" = --config ]; then conf=$word; fi\n"
+    "\t\tlast=$word\n"
+    "\tdone\n"
+    "\tsed -n '" HEADING "' \"$conf\" 2>/dev/null\n"
+    "}\n"
     /* A datastore that does not answer offers nothing, and says nothing. */
     "_cairn_names() {\n"
     "\tcase $kind in\n"
     "\tcommand) _cairn_commands ;;\n"
+    "\tstore) _cairn_stores ;;\n"
     "\twords*) echo \"${kind#words}\" ;;\n"
     "\tsnapshot) cairn -q \"${where[@]}\" list </dev/null 2>/dev/null |\n"
     "\t\tsed -n '2,$s/^\\([^ ]*\\).*/\\1/p'\n"
@@ -295,6 +314,8 @@ static int print_bash(struct err *e)
 	    "\t\tcompopt -o default 2>/dev/null\n"
 	    "\t\treturn\n"
 	    "\tfi\n"
+	    "\tif [ \"$kind\" = store ]; then compopt -o plusdirs 2>/dev/null; "
+	    "fi\n"
 	    "\tmapfile -t COMPREPLY < <(compgen -W \"$(_cairn_names)\" -- "
 	    "\"$cur\")\n"
 	    /* Readline replaces only what follows the last of these. */
@@ -327,6 +348,7 @@ static int print_zsh(struct err *e)
 	    "\t_cairn_look \"${(@)words[1,CURRENT]}\"\n"
 	    "\tcase $kind in\n"
 	    "\tfile) _files ;;\n"
+	    "\tstore) compadd -- ${=\"$(_cairn_names)\"}; _files -/ ;;\n"
 	    "\t?*) compadd -- ${=\"$(_cairn_names)\"} ;;\n"
 	    "\tesac\n"
 	    "}\n"
@@ -343,6 +365,14 @@ static int print_quoted(const char *s, struct err *e)
 		rc = output_text(
 		    e, "%s%c", *s == '\'' || *s == '\\' ? "\\" : "", *s);
 	return rc < 0 ? rc : output_text(e, "'");
+}
+
+static const char *fish_value(enum kind kind)
+{
+	if (kind == KIND_STORE)
+		return " -x -a '(__cairn_stores) "
+		       "(__fish_complete_directories)'";
+	return kind == KIND_FILE ? " -r -F" : " -x";
 }
 
 static int print_fish_option(
@@ -362,8 +392,7 @@ static int print_fish_option(
 		split_words(o->arg, words);
 		rc = output_text(e, " -x -a '%s'", words);
 	} else if (rc == 0 && o->arg != NULL) {
-		rc = output_text(
-		    e, kind_of(o->arg) == KIND_FILE ? " -r -F" : " -x");
+		rc = output_text(e, "%s", fish_value(kind_of(o->arg)));
 	}
 	if (rc == 0)
 		rc = output_text(e, " -d ");
@@ -415,6 +444,7 @@ static int print_fish_arguments(const struct command *c, struct err *e)
 		case KIND_ARCHIVE:
 			rc = output_text(e, "-a '(__cairn_archives)'\n");
 			break;
+		case KIND_STORE: /* only options take it */
 		case KIND_ANY:
 			break;
 		}
@@ -438,6 +468,21 @@ static int print_fish(struct err *e)
 	    "\t\tend\n"
 	    "\tend\n"
 	    "\tcairn -q $where $argv </dev/null 2>/dev/null\n"
+	    "end\n"
+	    "function __cairn_stores\n"
+	    "\tset -l conf " CONFIG_PATH_DEFAULT "\n"
+	    "\ttest -n \"$CAIRN_CONFIG\"; and set conf $CAIRN_CONFIG\n"
+	    "\tset -l words (commandline -opc)\n"
+	    "\tfor i in (seq 2 (count $words))\n"
+	    "\t\tswitch $words[$i]\n"
+	    "\t\t\tcase --config\n"
+	    "\t\t\t\tset conf $words[(math $i + 1)]\n"
+	    "\t\t\tcase '--config=*'\n"
+	    "\t\t\t\tset conf (string replace -- --config= '' "
+	    "$words[$i])\n"
+	    "\t\tend\n"
+	    "\tend\n"
+	    "\tsed -n '" HEADING "' $conf 2>/dev/null\n"
 	    "end\n"
 	    "function __cairn_names\n"
 	    "\t__cairn_ask $argv | string match -r '^[a-z]+/[^ ]+'\n"

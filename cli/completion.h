@@ -4,8 +4,9 @@
  * from the table of commands.
  *
  * What an argument is, is read off its word in the table (command.h): SNAPSHOT
- * and GROUP are asked from the datastore while completing, lower-case words
- * stand for themselves, the rest are files.
+ * and GROUP are asked from the datastore while completing, names of datastores
+ * are those of the config file, lower-case words stand for themselves, the rest
+ * are files.
  */
 #ifndef CAIRN_CLI_COMPLETION_H
 #define CAIRN_CLI_COMPLETION_H

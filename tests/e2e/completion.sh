@@ -50,6 +50,22 @@ host/web1/latest
 vm/7/TIME
 vm/7/latest
 END
+# The names of the config file, which --config may name.
+printf '[datastore "one"]\npath = %s/store\n  [datastore "two"]\npath = /two\n' "$PWD" >conf
+check 0 offers 'cairn -d ' <<'END'
+main
+END
+check 0 offers 'cairn --config ./conf -d ' <<'END'
+one
+two
+END
+check 0 offers 'cairn --config=./conf gc --datastore=t' <<'END'
+two
+END
+check 0 offers 'cairn --config ./nowhere -d ' <<'END'
+
+END
+ok cairn --config ./conf -d one list
 # Behind the last colon, as readline wants it.
 check 0 offers 'cairn --datastore=./store files vm/7/2026-11-30T13:' <<'END'
 00:00Z
@@ -100,6 +116,14 @@ END
 	check 0 in_fish 'cairn -d ./store ls vm/7/latest t' <<'END'
 t.tree
 END
+	check 0 in_fish 'cairn -d ' <<'END'
+main
+store/
+tree/
+END
+	check 0 in_fish 'cairn --config ./conf --datastore o' <<'END'
+one
+END
 	check 0 in_fish 'cairn push --sync-level ' <<'END'
 file
 filesystem
@@ -123,6 +147,11 @@ if command -v zsh >/dev/null; then
 file
 filesystem
 none
+END
+	check 0 in_zsh cairn --config ./conf -d '' <<'END'
+files
+one
+two
 END
 	check 0 in_zsh cairn -d ./store files '' <<'END'
 host/web1/TIME
