@@ -114,7 +114,7 @@ static int open_parent(struct target *t, struct err *e)
 	t->dir_fd =
 	    sysio_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (t->dir_fd < 0)
-		return err_sys(e, "directory of '%s'", t->shown);
+		return restore_tree_no_parent(t->shown, e);
 	rc = file_stat_at(t->dir_fd, t->name, &st, &t->exists, t->shown, e);
 	if (rc < 0 || !t->exists)
 		return rc;

@@ -79,6 +79,16 @@ int restore_tree_refuse_store(
 	    "'%s' lies in the datastore; want a place outside", shown);
 }
 
+int restore_tree_no_parent(const char *shown, struct err *e)
+{
+	if (errno == ENOENT)
+		return err_set(e, ERR_INVALID,
+		    "'%s': the directory above it does not exist; make it "
+		    "first",
+		    shown);
+	return err_sys(e, "directory of '%s'", shown);
+}
+
 /* Its parent is opened, so that nothing is made where nothing may be. */
 static int make_target(
     struct target *t, const struct datastore *ds, mode_t mode, struct err *e)
@@ -103,7 +113,7 @@ static int make_target(
 	name = name != NULL ? name + 1 : path;
 	fd = sysio_openat(AT_FDCWD, above, OPEN_FLAGS, 0);
 	if (fd < 0)
-		rc = err_sys(e, "directory of '%s'", t->shown);
+		rc = restore_tree_no_parent(t->shown, e);
 	if (rc == 0)
 		rc = restore_tree_refuse_store(ds, fd, t->shown, e);
 	if (rc == 0 && sysio_mkdirat(fd, name, mode) < 0)

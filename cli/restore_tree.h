@@ -24,4 +24,7 @@ int restore_tree(struct app *app, const struct invocation *inv,
 int restore_tree_refuse_store(
     const struct datastore *ds, int dirfd, const char *shown, struct err *e);
 
+/* The directory above a target could not be opened: errno says why. */
+int restore_tree_no_parent(const char *shown, struct err *e);
+
 #endif

@@ -59,8 +59,8 @@ check 0 cairn restore $s x.conf dir/ <<'END'
 'dir/x.conf': 6 B restored, 6 B written
 END
 cmp dir/x.conf conf
-check 1 cairn restore $s x.conf none/x <<'END'
-! cairn: directory of 'none/x': No such file or directory
+check 2 cairn restore $s x.conf none/x <<'END'
+! cairn: 'none/x': the directory above it does not exist; make it first
 END
 check 2 cairn restore $s x.conf none/ <<'END'
 ! cairn: 'none/' does not exist; make it first, or name a file

@@ -113,8 +113,8 @@ echo file >file
 check 2 cairn restore $t root.tree file <<'END'
 ! cairn: 'file' is no directory, want one
 END
-check 1 cairn restore $t root.tree none/new <<'END'
-! cairn: directory of 'none/new': No such file or directory
+check 2 cairn restore $t root.tree none/new <<'END'
+! cairn: 'none/new': the directory above it does not exist; make it first
 END
 [ ! -e new ] || fail "was made"
 ok cairn push --time 2001-01-03T00:00:00Z host/a x.conf=file
