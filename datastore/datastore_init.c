@@ -23,6 +23,7 @@
 #include "datastore/gcrunning.h"
 #include "datastore/newfile.h"
 #include "datastore/probe.h"
+#include "datastore/snapshot.h"
 
 #define QUOTE_SIZE 128
 #define PASSWD_SIZE 4096
@@ -125,7 +126,8 @@ static bool begins_with(const char *s, const char *stem)
 static bool is_tmp(const char *name)
 {
 	return begins_with(name, FORMAT_NAME NEWFILE_TMP_INFIX) ||
-	    begins_with(name, GCRUNNING_NAME NEWFILE_TMP_INFIX);
+	    begins_with(name, GCRUNNING_NAME NEWFILE_TMP_INFIX) ||
+	    begins_with(name, SNAPSHOT_ADDED NEWFILE_TMP_INFIX);
 }
 
 static int not_interrupted(
@@ -146,6 +148,7 @@ static int check_cairn_name(void *ctx, const char *name, struct err *e)
 
 	if (strcmp(name, FORMAT_NAME) == 0 ||
 	    strcmp(name, GCRUNNING_NAME) == 0 ||
+	    strcmp(name, SNAPSHOT_ADDED) == 0 ||
 	    strcmp(name, SESSIONS_NAME) == 0 || is_tmp(name))
 		return 0;
 	return not_interrupted(m, name, e);
@@ -265,6 +268,16 @@ static int make_cairn(struct making *m, struct err *e)
 	}
 	return datastore_cairn_make(
 	    m->root_fd, m->path, &m->owner, &m->cairn_fd, &ignored, e);
+}
+
+/* A store that begins here: what was pushed is all that there ever was. */
+static int make_added(struct making *m, struct err *e)
+{
+	int rc =
+	    newfile_make(m->cairn_fd, SNAPSHOT_ADDED, SNAPSHOT_ADDED_ALL "\n",
+		&m->owner, shown(m, CAIRN_NAME "/" SNAPSHOT_ADDED), e);
+
+	return rc == ERR_EXISTS ? err_forget(e) : rc;
 }
 
 static int make_lock(struct making *m, struct err *e)
@@ -462,6 +475,8 @@ static void remove_made(struct making *m)
 		(void)sysio_unlinkat(
 		    m->root_fd, CAIRN_NAME "/" GCRUNNING_NAME, 0);
 		(void)sysio_unlinkat(
+		    m->root_fd, CAIRN_NAME "/" SNAPSHOT_ADDED, 0);
+		(void)sysio_unlinkat(
 		    m->root_fd, CAIRN_NAME "/" SESSIONS_NAME, AT_REMOVEDIR);
 		(void)sysio_unlinkat(m->root_fd, CAIRN_NAME, AT_REMOVEDIR);
 	}
@@ -486,6 +501,9 @@ static int make_all(struct making *m, struct task *task, struct err *e)
 		return rc;
 	choose_owner(m, task);
 	rc = make_cairn(m, e);
+	/* One for PBS gets snapshots that nobody writes down. */
+	if (rc == 0 && !m->pbs_layout)
+		rc = make_added(m, e);
 	if (rc == 0)
 		rc = make_lock(m, e);
 	if (rc == 0)

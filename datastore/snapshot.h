@@ -44,8 +44,12 @@ void snapshot_release(struct snapshot_hold *h);
  * `roots`.
  */
 #define SNAPSHOT_REMOVED "removed"
-/* The same of each snapshot that was pushed. */
+/*
+ * The same of each snapshot that was pushed.  A line of init's says that they
+ * are all that there ever were, until GC writes the first `roots`.
+ */
 #define SNAPSHOT_ADDED "added"
+#define SNAPSHOT_ADDED_ALL "# all since init"
 
 /*
  * Remove a snapshot, finished or not, and its group's directory if it was the

@@ -327,10 +327,11 @@ static int count_added(struct datastore *ds, const struct lines *added,
 	return rc;
 }
 
-/* Has a push recorded each snapshot that is there, and is there any? */
+/* Is every snapshot recorded that ever was there?  One that is, and is not
+ * recorded, was made by others, and may have been one of many. */
 static bool are_all_added(const struct mark *m, const struct lines *added)
 {
-	bool all = added->n > 0;
+	bool all = contains(added->items, added->n, SNAPSHOT_ADDED_ALL);
 
 	for (size_t i = 0; all && i < m->roots_n; i++)
 		all = is_recorded(added, m->roots[i].path);
@@ -438,56 +439,61 @@ static void cut_to_dirs(struct known *k)
 	known_sort(k);
 }
 
-/* Is a line of these still needed, now that the roots were written? */
-typedef bool (*line_fn)(
-    struct datastore *ds, const struct known *dirs, const char *line);
+/* What lines are still needed for, now that the roots were written. */
+struct keep {
+	struct datastore *ds;
+	const struct known *dirs; /* of the roots */
+	struct lines added;       /* sorted */
+};
 
-/* Removed while GC was at work: these roots have it. */
-static bool is_removed_needed(
-    struct datastore *ds, const struct known *dirs, const char *line)
+typedef bool (*line_fn)(const struct keep *k, const char *line);
+
+/* Removed while GC was at work: the roots have it, or what is added has. */
+static bool is_removed_needed(const struct keep *k, const char *line)
 {
-	(void)ds;
-	return contains(dirs->paths, dirs->n, line);
+	return contains(k->dirs->paths, k->dirs->n, line) ||
+	    contains(k->added.items, k->added.n, line);
 }
 
 /* Pushed while GC was at work.  Who went on though it is gone knows. */
-static bool is_added_needed(
-    struct datastore *ds, const struct known *dirs, const char *line)
+static bool is_added_needed(const struct keep *k, const char *line)
 {
 	struct err ignored = ERR_INIT;
 	struct statx st;
 	bool found = false;
 
-	return !contains(dirs->paths, dirs->n, line) &&
-	    (file_stat_at(ds->root_fd, line, &st, &found, line, &ignored) < 0 ||
+	return !contains(k->dirs->paths, k->dirs->n, line) &&
+	    (file_stat_at(k->ds->root_fd, line, &st, &found, line, &ignored) <
+		    0 ||
 		found);
 }
 
 /* The file's lock is held. */
-static int keep_lines(struct datastore *ds, int dirfd, const char *name,
-    const struct known *dirs, line_fn is_needed, const char *shown,
-    struct err *e)
+static int keep_lines(const struct keep *k, int dirfd, const char *name,
+    line_fn is_needed, const char *shown, struct err *e)
 {
 	struct lines all = LINES_INIT;
 	struct buf text = BUF_INIT;
 	int rc = read_lines(dirfd, name, &all, shown, e);
 
 	for (size_t i = 0; rc == 0 && i < all.n; i++) {
-		if (is_needed(ds, dirs, all.items[i]))
+		if (is_needed(k, all.items[i]))
 			rc = buf_append_fmt(&text, e, "%s\n", all.items[i]);
 	}
 	if (rc == 0 && all.n > 0)
 		rc = file_replace_at(
-		    dirfd, name, text.data, text.len, &ds->owner, shown, e);
+		    dirfd, name, text.data, text.len, &k->ds->owner, shown, e);
 	buf_release(&text);
 	lines_release(&all);
 	return rc;
 }
 
-/* Whoever appends holds the same lock (cairndir.h). */
+/* Whoever appends holds the same lock (cairndir.h): what is removed from now on
+ * stays, and what was removed until now was added before that. */
 static int empty(struct datastore *ds, int dirfd, const char *name,
     const struct known *dirs, line_fn is_needed, struct err *e)
 {
+	struct keep k = { .ds = ds, .dirs = dirs, .added = LINES_INIT };
 	char shown[CAIRNDIR_SHOWN];
 	struct err why = ERR_INIT;
 	struct statx st;
@@ -504,7 +510,11 @@ static int empty(struct datastore *ds, int dirfd, const char *name,
 		    &fd, shown, &why);
 	}
 	if (rc == 0 && found)
-		rc = keep_lines(ds, dirfd, name, dirs, is_needed, shown, &why);
+		rc = read_lines(dirfd, SNAPSHOT_ADDED, &k.added, shown, &why);
+	lines_sort(&k.added);
+	if (rc == 0 && found)
+		rc = keep_lines(&k, dirfd, name, is_needed, shown, &why);
+	lines_release(&k.added);
 	file_close(&fd);
 	if (rc < 0)
 		*e = why;
@@ -532,8 +542,8 @@ int roots_write(struct datastore *ds, const struct mark *m, struct err *e)
 		    &ds->owner, shown_file(ds, ROOTS_NAME, shown), e);
 	if (rc == 0) {
 		cut_to_dirs(&k);
-		/* In this order: killed or not, what was removed on purpose
-		 * does not look as if it had gone. */
+		/* In this order: what is removed is needed as long as it is
+		 * added. */
 		rc = empty(ds, dirfd, SNAPSHOT_ADDED, &k, is_added_needed, e);
 		if (rc == 0)
 			rc = empty(ds, dirfd, SNAPSHOT_REMOVED, &k,

@@ -32,8 +32,8 @@
 
 /* What there was, as far as it was written down, and is not any more. */
 struct roots_past {
-	/* Is all of it written down?  Not before a first run, if there are
-	 * snapshots that no push of cairn has made. */
+	/* Is all of it written down?  Not before a first run, if init did not
+	 * make this store or others have pushed to it. */
 	bool known;
 	uint64_t files;     /* of the last run's roots: gone unrecorded */
 	uint64_t snapshots; /* pushed since then: the same */

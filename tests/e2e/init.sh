@@ -14,6 +14,7 @@ sort -o "$out" "$out"
 expect 0 <<'END'
  d 755
 .cairn d 755
+.cairn/added f 644
 .cairn/format f 644
 .cairn/gc.running f 644
 .cairn/sessions d 755

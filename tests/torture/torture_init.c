@@ -124,7 +124,7 @@ static void assert_way_out(struct dsfix *f, enum before before)
 	assert_ok(dsfix_open(f, DATASTORE_WRITE), &f->e);
 	assert_true(f->ds->has_format);
 	assert_false(dsfix_has(f, ".chunks.init"));
-	assert_int_equal(tmpdir_count(f->ds->cairn_fd, ""), 3);
+	assert_int_equal(tmpdir_count(f->ds->cairn_fd, ""), 4);
 	assert_kept(f, before);
 }
 

@@ -100,6 +100,8 @@ static void make_foreign(struct dsfix *f)
 {
 	dsfix_unlink(f, ".cairn/format");
 	dsfix_unlink(f, ".cairn/gc.running");
+	if (dsfix_has(f, ".cairn/added"))
+		dsfix_unlink(f, ".cairn/added");
 	assert_int_equal(
 	    unlinkat(f->dir.fd, "store/.cairn/sessions", AT_REMOVEDIR), 0);
 	assert_int_equal(unlinkat(f->dir.fd, "store/.cairn", AT_REMOVEDIR), 0);

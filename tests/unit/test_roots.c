@@ -15,6 +15,7 @@
 #define OLD (2 * GCFIX_DAY)
 #define A0 "host/a/" GCFIX_T0_NAME
 #define B0 "host/b/" GCFIX_T0_NAME
+#define ALL SNAPSHOT_ADDED_ALL "\n"
 
 static char *get(struct gcfix *f, const char *name)
 {
@@ -179,6 +180,44 @@ static void what_is_forgotten_meanwhile_stays_recorded(void **state)
 	assert_text(f, "removed", "");
 }
 
+static void push_in_sweep(struct gcfix *f, enum gcfix_point point)
+{
+	if (point == GCFIX_SWEEP && f->prefix == 5)
+		f->s0 = gcfix_push_new(f, "host/d", GCFIX_T0, 300, 1);
+}
+
+static void forget_behind_added(void *ctx, struct fault_event *ev)
+{
+	struct gcfix *f = ctx;
+
+	if (ev->call == FAULT_RENAMEAT2 && ev->result == 0 &&
+	    ev->to_name != NULL && strcmp(ev->to_name, "added") == 0)
+		gcfix_forget(f, &f->s0);
+}
+
+/* Between the two lists that are emptied: both keep it. */
+static void what_is_pushed_and_removed_meanwhile(void **state)
+{
+	struct gcfix *f = *state;
+	const struct fault_hooks hooks = { .after = forget_behind_added,
+		.ctx = f };
+
+	two_groups(f, 30);
+	f->at = push_in_sweep;
+	gcfix_fast(&hooks);
+	gcfix_collect(f);
+	fault_uninstall();
+	f->at = NULL;
+	assert_text(f, "added", "host/d/" GCFIX_T0_NAME "\n");
+	assert_text(f, "removed", "host/d/" GCFIX_T0_NAME "\n");
+	gcfix_collect(f);
+	assert_int_equal(f->r.warnings, 0);
+	assert_text(f, "added", "");
+	/* One run later the other one: killed between them, it is in both. */
+	gcfix_collect(f);
+	assert_text(f, "removed", "");
+}
+
 /* Moved by hand: the same files under another name. */
 static void what_was_moved_is_not_gone(void **state)
 {
@@ -319,7 +358,7 @@ static void what_was_pushed_since_is_missed(void **state)
 
 	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
 	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
-	assert_text(f, "added", A0 "\n" B0 "\n");
+	assert_text(f, "added", ALL A0 "\n" B0 "\n");
 	gcfix_age(f, OLD);
 	gcfix_remove_tree(f, "host/a");
 	f->opts.dry_run = true;
@@ -396,6 +435,29 @@ static void an_unknown_past_is_counted(void **state)
 	}
 }
 
+/* A store of cairn's own, where no push came to its end: all of it may go. */
+static void nothing_but_rests(void **state)
+{
+	struct gcfix *f = *state;
+	struct backup_snapshot s = gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+
+	gcfix_age(f, OLD);
+	gcfix_forget(f, &s);
+	tmpdir_put_str(f->dir.fd, "store/.cairn/added", ALL);
+	tmpdir_put_str(f->dir.fd, "store/.cairn/removed", "");
+	gcfix_collect(f);
+	assert_int_equal(f->r.removed_chunks, 30);
+	assert_int_equal(f->r.warnings, 0);
+	/* But not if there is a snapshot that no push of ours has made. */
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	(void)gcfix_push_new(f, "host/c", GCFIX_T0, 200, 30);
+	gcfix_age(f, OLD);
+	gcfix_remove_tree(f, "host/c");
+	gcfix_unlink(f, ".cairn/roots");
+	tmpdir_put_str(f->dir.fd, "store/.cairn/added", ALL);
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "nothing tells which");
+}
+
 /* Half of it or less goes: the rest shows that most is there. */
 static void a_small_part_of_an_unknown_past(void **state)
 {
@@ -415,7 +477,7 @@ static void a_small_part_of_an_unknown_past(void **state)
 static void a_removal_without_room(void **state)
 {
 	struct gcfix *f = *state;
-	char struck[] = A0 "\n" B0 "\n";
+	char struck[] = ALL A0 "\n" B0 "\n";
 	struct backup_snapshot a = gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
 
 	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
@@ -430,7 +492,7 @@ static void a_removal_without_room(void **state)
 	    .error = ENOSPC });
 	gcfix_forget(f, &a);
 	fault_uninstall();
-	struck[0] = '#';
+	struck[strlen(ALL)] = '#';
 	assert_text(f, "added", struck);
 	gcfix_collect(f);
 	assert_int_equal(gcfix_have(f, 0, 30), 0);
@@ -447,6 +509,7 @@ int main(void)
 		GCFIX_TEST(what_was_forgotten_is_not_gone),
 		GCFIX_TEST(what_is_forgotten_meanwhile_stays_recorded),
 		GCFIX_TEST(a_list_that_can_not_be_written),
+		GCFIX_TEST(what_is_pushed_and_removed_meanwhile),
 		GCFIX_TEST(what_was_moved_is_not_gone),
 		GCFIX_TEST(a_torn_list_is_none),
 		GCFIX_TEST(it_holds_without_touches),
@@ -455,6 +518,7 @@ int main(void)
 		GCFIX_TEST(what_was_pushed_since_is_missed),
 		GCFIX_TEST(odd_lines_are_passed_over),
 		GCFIX_TEST(an_unknown_past_is_counted),
+		GCFIX_TEST(nothing_but_rests),
 		GCFIX_TEST(a_small_part_of_an_unknown_past),
 		GCFIX_TEST(a_removal_without_room),
 	};
