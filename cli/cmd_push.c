@@ -307,13 +307,9 @@ static void record(
 		{ "new-bytes", p->stats.new_bytes },
 		{ "stored-bytes", p->stats.stored_bytes },
 	};
-	struct task silent = TASK_SILENT;
 	char name[BACKUP_PATH_SIZE];
 
-	silent.stop = p->app->task.stop;
-	if (rc < 0)
-		r->task = &silent;
-	else
+	if (rc == 0)
 		backup_snapshot_text(&p->id, name);
 	history_record_push(r, rc < 0 ? NULL : name,
 	    p->incomplete ? HISTORY_INCOMPLETE : HISTORY_DONE, rc,
@@ -323,11 +319,15 @@ static void record(
 static int run_recorded(struct push *p, struct datastore *ds, struct err *e)
 {
 	struct history_record r = HISTORY_RECORD_INIT;
+	struct task silent = TASK_SILENT;
 	int rc = 0;
 
 	if (!p->opts.dry_run)
 		history_record_init(&r, ds, &p->app->task, HISTORY_PUSH);
 	rc = run(p, ds, e);
+	silent.stop = p->app->task.stop;
+	if (rc < 0)
+		r.task = &silent;
 	record(p, &r, rc, e);
 	return rc;
 }
