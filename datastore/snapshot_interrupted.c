@@ -174,8 +174,10 @@ static int look_at_file(
 	size_t n = 0;
 	size_t got = 0;
 	size_t used = 0;
-	int rc = text == NULL ? err_nomem(e) : 0;
+	int rc = 0;
 
+	if (text == NULL)
+		return err_nomem(e);
 	while (rc == 0) {
 		rc = file_read_fully(fd, text + n, PIECE - n, &got, shown, e);
 		if (rc < 0 || got == 0)
