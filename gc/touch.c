@@ -8,8 +8,9 @@
 #include "datastore/seenset.h"
 #include "gc/digestsort.h"
 
-/* Touches between two calls of the progress hook. */
-#define PROGRESS_EVERY 256U
+/* Touches between two calls of the progress hook: of calls that each wait for
+ * a disk it must hear often enough. */
+#define PROGRESS_EVERY 32U
 
 struct touch {
 	struct store *store;
