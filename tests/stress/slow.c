@@ -4,6 +4,10 @@
  * decide what is lost: as on a busy disk, or over a network.  What another
  * process does between a look and the change that follows it then has time to
  * happen.
+ *
+ * With SLOW_TOUCH_MS or SLOW_UNLINK_MS in the environment, it is every one of
+ * these calls, so long, and no other: who wants to look at a garbage collection
+ * in the midst of its mark or sweep then has the time.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -40,6 +44,23 @@ static void perhaps_wait(unsigned one_in, unsigned most_ms)
 	(void)nanosleep(&wait, NULL);
 }
 
+/* As perhaps_wait, if nobody asked for a time of his own. */
+static void wait_or(const char *asked, unsigned one_in, unsigned most_ms)
+{
+	const char *ms = getenv(asked);
+	uint64_t n = ms == NULL ? 0 : strtoull(ms, NULL, 10);
+	const struct timespec wait = {
+		.tv_sec = (time_t)(n / 1000),
+		.tv_nsec = (long)(n % 1000 * NS_PER_MS),
+	};
+
+	if (ms != NULL)
+		(void)nanosleep(&wait, NULL);
+	else if (getenv("SLOW_TOUCH_MS") == NULL &&
+	    getenv("SLOW_UNLINK_MS") == NULL)
+		perhaps_wait(one_in, most_ms);
+}
+
 static void *next(const char *name)
 {
 	void *p = dlsym(RTLD_NEXT, name);
@@ -55,7 +76,7 @@ int unlinkat(int dirfd, const char *name, int flags)
 	int (*real)(int, const char *, int) = NULL;
 
 	*(void **)&real = next("unlinkat");
-	perhaps_wait(2, 40);
+	wait_or("SLOW_UNLINK_MS", 2, 40);
 	return real(dirfd, name, flags);
 }
 
@@ -65,7 +86,7 @@ int renameat2(
 	int (*real)(int, const char *, int, const char *, unsigned) = NULL;
 
 	*(void **)&real = next("renameat2");
-	perhaps_wait(6, 8);
+	wait_or("SLOW_OTHER_MS", 6, 8);
 	return real(fromfd, from, tofd, to, flags);
 }
 
@@ -74,7 +95,7 @@ int linkat(int fromfd, const char *from, int tofd, const char *to, int flags)
 	int (*real)(int, const char *, int, const char *, int) = NULL;
 
 	*(void **)&real = next("linkat");
-	perhaps_wait(6, 8);
+	wait_or("SLOW_OTHER_MS", 6, 8);
 	return real(fromfd, from, tofd, to, flags);
 }
 
@@ -84,6 +105,6 @@ int utimensat(
 	int (*real)(int, const char *, const struct timespec *, int) = NULL;
 
 	*(void **)&real = next("utimensat");
-	perhaps_wait(6, 8);
+	wait_or("SLOW_TOUCH_MS", 6, 8);
 	return real(dirfd, name, times, flags);
 }
