@@ -99,12 +99,7 @@ static int count_by_touch(struct gc_run *run, uint64_t *ret_chunks,
 	    run->ds, &opts, run->task, ret_chunks, ret_would_go, e);
 }
 
-/*
- * Of all that is referenced nothing is there: somebody emptied `.chunks`, or
- * it is not the one that belongs to these index files.  There is nothing to
- * collect, and a thousand warnings would hide the reason.
- */
-static int check_emptied(struct gc_run *run, uint64_t there, struct err *e)
+int gc_check_emptied(struct gc_run *run, uint64_t there, struct err *e)
 {
 	if (there > 0 || run->r.missing_chunks == 0 ||
 	    run->opts->accept_missing)
@@ -130,7 +125,7 @@ static int sweep_touched(struct gc_run *run, struct err *e)
 	if (rc < 0)
 		return rc;
 	gc_mark_finished(run);
-	rc = check_emptied(run, run->r.touched, e);
+	rc = gc_check_emptied(run, run->r.touched, e);
 	if (rc < 0)
 		return rc;
 	gc_missing_record(run, false);
@@ -185,7 +180,7 @@ static int run_dry(struct gc_run *run, struct err *e)
 	if (rc == 0)
 		rc = gc_set_run(run, e);
 	if (rc == 0)
-		rc = check_emptied(run, r->disk_chunks, e);
+		rc = gc_check_emptied(run, r->disk_chunks, e);
 	if (rc == 0)
 		rc = gc_missing_report(run, e);
 	if (rc < 0 || run->opts->accept_missing)

@@ -131,6 +131,13 @@ int gc_check_vanished(struct gc_run *run,
     int (*count)(struct gc_run *run, uint64_t *ret_chunks,
 	uint64_t *ret_would_go, struct err *e),
     bool *ret_counted, struct err *e);
+/*
+ * ERR_REFUSED if of all that is referenced (r.missing_chunks are not there)
+ * nothing is there: somebody emptied `.chunks`, or it is not the one that
+ * belongs to these index files.  There is nothing to collect, and a thousand
+ * warnings would hide the reason.
+ */
+int gc_check_emptied(struct gc_run *run, uint64_t there, struct err *e);
 /* ERR_REFUSED if that many of that many may not go; first: what vanished. */
 int gc_judge_vanished(struct gc_run *run, const struct roots_past *past,
     uint64_t chunks, uint64_t would_go, struct err *e);

@@ -260,6 +260,34 @@ static int next_pass(struct gc_run *run, struct range *r, struct err *e)
 	return rc;
 }
 
+/* Is one of the first range's live chunks there?  In most stores, the first
+ * that is asked for. */
+static int check_there(struct gc_run *run, struct err *e)
+{
+	const struct digest *d = NULL;
+	uint64_t asked = 0;
+	bool found = false;
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && !found &&
+	    (d = livepass_next_unseen(run->live, &at)) != NULL) {
+		struct store_entry entry;
+
+		rc = task_check(run->task, e);
+		if (rc == 0)
+			rc = store_stat(run->ds->store, d, &entry, &found, e);
+		asked++;
+	}
+	if (rc < 0 || found)
+		return rc;
+	run->r.missing_chunks = asked;
+	rc = gc_check_emptied(run, 0, e);
+	if (rc == 0)
+		run->r.missing_chunks = 0;
+	return rc;
+}
+
 static int first_pass(struct gc_run *run, struct range *r, struct err *e)
 {
 	bool counted = false;
@@ -268,7 +296,9 @@ static int first_pass(struct gc_run *run, struct range *r, struct err *e)
 	/* A dry run counts as it goes. */
 	if (rc < 0 || run->opts->dry_run)
 		return rc;
-	rc = gc_check_vanished(run, gc_set_count, &counted, e);
+	rc = check_there(run, e);
+	if (rc == 0)
+		rc = gc_check_vanished(run, gc_set_count, &counted, e);
 	if (rc < 0 || !counted)
 		return rc;
 	/* Counting took passes of its own. */

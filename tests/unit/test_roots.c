@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "datastore/damage.h"
 #include "datastore/snapshot.h"
 #include "tests/support/gcfix.h"
 
@@ -276,6 +277,32 @@ static void it_holds_without_touches(void **state)
 	assert_int_equal(gcfix_have(f, 0, 30), 30);
 }
 
+/* A store whose chunks are all gone: what lies there instead stays. */
+static void so_does_that_of_an_emptied_store(void **state)
+{
+	struct gcfix *f = *state;
+	struct damage *damage = NULL;
+
+	(void)gcfix_push_new(f, "host/a", GCFIX_T0, 0, 3);
+	for (unsigned i = 0; i < 3; i++)
+		gcfix_remove_chunk(f, i);
+	gcfix_fast(NULL);
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_UTIMENSAT),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = FAULT_FOREVER,
+	    .error = ENOSPC });
+	assert_err(gcfix_run(f), &f->e, ERR_REFUSED, "none of the 3 chunks");
+	assert_true(f->r.set_based);
+	assert_int_equal(gcfix_said(f, "is missing"), 0);
+	assert_ok(damage_read(f->ds, &damage, &f->e), &f->e);
+	assert_int_equal(damage_count(damage), 0);
+	damage_free(damage);
+	f->opts.accept_missing = true;
+	assert_ok(gcfix_run(f), &f->e);
+	assert_int_equal(f->r.missing_chunks, 3);
+}
+
 /*
  * A margin does not disarm it: a run that keeps everything as pending must
  * not forget that there was a group, or the next one, a margin later, removes
@@ -513,6 +540,7 @@ int main(void)
 		GCFIX_TEST(what_was_moved_is_not_gone),
 		GCFIX_TEST(a_torn_list_is_none),
 		GCFIX_TEST(it_holds_without_touches),
+		GCFIX_TEST(so_does_that_of_an_emptied_store),
 		GCFIX_TEST(a_margin_does_not_disarm_it),
 		GCFIX_TEST(what_is_set_aside_is_not_gone),
 		GCFIX_TEST(what_was_pushed_since_is_missed),
