@@ -14,6 +14,9 @@
 /* A2 is looked at once per this many directories. */
 #define CLOCK_EVERY (4096U / SWEEP_CHECK_EVERY)
 
+/* While something is removed, it is looked at as often. */
+#define LOOK_AGAIN_NS CLOCK_NS_PER_S
+
 /* Chunks that can not be touched at all before the probe is given up. */
 #define PROBE_TRIES 16U
 
@@ -46,6 +49,15 @@ int gc_guard_clock(struct gc_run *run, filetime *ret, struct err *e)
 	return 0;
 }
 
+/* How far our own clock is ahead of time that passes. */
+static int64_t ahead_of_boot(void)
+{
+	struct timespec ts = { .tv_sec = 0, .tv_nsec = 0 };
+
+	(void)sysio_clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * CLOCK_NS_PER_S + ts.tv_nsec - clock_boot_ns();
+}
+
 /*
  * A2: since the start of mark, how much did the clock that gives file times
  * lose against time that passes?  What was touched after a step back looks
@@ -63,7 +75,9 @@ static int check_clock(struct gc_run *run, struct err *e)
 	if (rc < 0)
 		return rc;
 	run->file_clock = now;
-	passed = clock_boot_ns() - run->start_boot;
+	run->looked_boot = clock_boot_ns();
+	run->looked_ahead = ahead_of_boot();
+	passed = run->looked_boot - run->start_boot;
 	allowed = LOSS_NS + passed / LOSS_SHARE;
 	if (__builtin_sub_overflow(passed, now - run->r.start_of_mark, &loss))
 		loss = INT64_MAX;
@@ -163,7 +177,16 @@ int gc_guard_group(void *ctx, struct err *e)
 	 * seconds it does not, so it is looked at before each group of
 	 * unlinks, not once per 4096 directories.
 	 */
-	if (run->r.cutoff < run->r.start_of_mark - LOSS_NS)
+	if (run->r.cutoff >= run->r.start_of_mark - LOSS_NS)
+		return check_clock(run, e);
+	/*
+	 * No margin is wide enough for a step of days, behind which a session
+	 * may begin at once.  On a local file system such a step shows in our
+	 * own clock, which costs nothing to look at; on another one the
+	 * file clock is asked once a second.
+	 */
+	if (clock_boot_ns() - run->looked_boot < LOOK_AGAIN_NS &&
+	    run->looked_ahead - ahead_of_boot() < LAG_NS)
 		return 0;
 	return check_clock(run, e);
 }

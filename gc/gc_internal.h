@@ -40,11 +40,13 @@ struct gc_run {
 	struct history_record history;
 
 	/* gc_start.c */
-	filetime file_clock; /* as last read */
-	int64_t start_boot;  /* CLOCK_BOOTTIME at the start of mark */
-	bool no_space;       /* touching fails: the disk is full */
-	bool session_limits; /* the cutoff is that of a session */
-	char **skip;         /* snapshots of dead sessions (dry run) */
+	filetime file_clock;  /* as last read */
+	int64_t start_boot;   /* CLOCK_BOOTTIME at the start of mark */
+	int64_t looked_boot;  /* ... when file_clock was read */
+	int64_t looked_ahead; /* our clock was so far ahead of it then */
+	bool no_space;        /* touching fails: the disk is full */
+	bool session_limits;  /* the cutoff is that of a session */
+	char **skip;          /* snapshots of dead sessions (dry run) */
 	size_t skip_n;
 
 	/* gc_guard.c */
