@@ -66,16 +66,18 @@ int snapshot_record_added(
  * Recorded before it is removed (I5), so that GC does not take it for a mount
  * that is missing.  A disk without room is no reason to keep a snapshot: that
  * is when they are removed.  What was pushed since the last GC is struck off
- * then; of others GC asks for --accept-missing if it matters.
+ * then; of others GC asks for --accept-missing if it matters.  *ret_done: one
+ * of the two was written.
  */
-static int record(
-    struct datastore *ds, const struct backup_snapshot *s, struct err *e)
+static int record(struct datastore *ds, const struct backup_snapshot *s,
+    bool *ret_done, struct err *e)
 {
 	char line[BACKUP_PATH_SIZE];
 	struct err why = ERR_INIT;
 	struct err ignored = ERR_INIT;
 	int rc = snapshot_record_removal(ds, s, &why);
 
+	*ret_done = rc == 0;
 	if (rc == 0)
 		return 0;
 	if (!err_is_sys(&why, ENOSPC) && !err_is_sys(&why, EDQUOT)) {
@@ -84,7 +86,8 @@ static int record(
 	}
 	backup_snapshot_path(s, line);
 	(void)err_forget(&why);
-	(void)cairndir_strike(ds, SNAPSHOT_ADDED, line, &ignored);
+	rc = cairndir_strike(ds, SNAPSHOT_ADDED, line, &ignored);
+	*ret_done = rc == 0;
 	return err_forget(&ignored);
 }
 
@@ -157,13 +160,19 @@ static int remove_once(int group_fd, int snapshot_fd, const char *name,
 	return rc == ERR_NOTFOUND ? 0 : rc;
 }
 
-int snapshot_remove(struct datastore *ds, int group_fd, int snapshot_fd,
-    const struct backup_snapshot *s, struct err *e)
+/*
+ * As snapshot_remove.  Where the removal had no room to be recorded before (on
+ * btrfs and ZFS, which write nothing in place, a line could not be struck off
+ * either), what was removed may have made some.
+ */
+static int remove_recorded(struct datastore *ds, int group_fd, int snapshot_fd,
+    const struct backup_snapshot *s, bool *ret_recorded, struct err *e)
 {
 	char path[BACKUP_PATH_SIZE];
 	char shown[CAIRNDIR_SHOWN];
+	struct err late = ERR_INIT;
 	bool again = true;
-	int rc = record(ds, s, e);
+	int rc = record(ds, s, ret_recorded, e);
 
 	if (rc < 0)
 		return rc;
@@ -177,7 +186,20 @@ int snapshot_remove(struct datastore *ds, int group_fd, int snapshot_fd,
 		if (rc < 0)
 			*e = why;
 	}
+	if (rc == 0 && !*ret_recorded) {
+		(void)sysio_syncfs(group_fd);
+		*ret_recorded = snapshot_record_removal(ds, s, &late) == 0;
+		(void)err_forget(&late);
+	}
 	return rc;
+}
+
+int snapshot_remove(struct datastore *ds, int group_fd, int snapshot_fd,
+    const struct backup_snapshot *s, struct err *e)
+{
+	bool recorded = false;
+
+	return remove_recorded(ds, group_fd, snapshot_fd, s, &recorded, e);
 }
 
 /* The directory that holds a group's, following no link. */
@@ -308,15 +330,23 @@ static bool is_whole(int snapshot_fd, const char *shown)
 
 static int remove_watched(struct datastore *ds, int group_fd, int snapshot_fd,
     const struct backup_snapshot *s, const struct snapshot_watch *watch,
-    struct err *e)
+    struct task *task, struct err *e)
 {
 	char text[BACKUP_PATH_SIZE];
+	bool recorded = false;
 	int rc = 0;
 
 	if (watch->removing != NULL)
 		watch->removing(watch->ctx, s);
-	rc = snapshot_remove(ds, group_fd, snapshot_fd, s, e);
+	rc = remove_recorded(ds, group_fd, snapshot_fd, s, &recorded, e);
 	backup_snapshot_text(s, text);
+	if (rc == 0 && !recorded) {
+		task_message(task, TASK_WARNING,
+		    "there is no room to record that '%s' was removed: where "
+		    "'cairn gc' stops because it is gone, say 'cairn gc "
+		    "--accept-missing'",
+		    text);
+	}
 	if (rc < 0 && watch->kept != NULL && is_whole(snapshot_fd, text))
 		watch->kept(watch->ctx, s);
 	return rc;
@@ -349,7 +379,7 @@ int snapshot_forget_locked(struct datastore *ds,
 		rc = locks_wait_shared(ds, LOCK_BYTE_TREE, what, task, e);
 	if (rc < 0)
 		goto out;
-	rc = remove_watched(ds, group_fd, hold.fd, s, watch, e);
+	rc = remove_watched(ds, group_fd, hold.fd, s, watch, task, e);
 	/* The snapshot is gone: an empty directory more is worth no error. */
 	if (rc == 0 &&
 	    snapshot_try_remove_group(ds, &s->group, &removed, &group_err) <

@@ -526,6 +526,33 @@ static void a_removal_without_room(void **state)
 	assert_int_equal(f->r.warnings, 0);
 }
 
+/* Nor can a line be struck off (btrfs): what was removed has made room. */
+static void a_removal_that_makes_room(void **state)
+{
+	struct gcfix *f = *state;
+	struct backup_snapshot a = gcfix_push_new(f, "host/a", GCFIX_T0, 0, 30);
+
+	(void)gcfix_push_new(f, "host/b", GCFIX_T0, 100, 10);
+	gcfix_age(f, OLD);
+	fault_install();
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_CREATE),
+	    .name = "removed",
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = 1,
+	    .error = ENOSPC });
+	fault_add(&(struct fault_rule){ .calls = FAULT_BIT(FAULT_PWRITE),
+	    .what = FAULT_FAIL,
+	    .at = 1,
+	    .times = 1,
+	    .error = ENOSPC });
+	gcfix_forget(f, &a);
+	fault_uninstall();
+	assert_text(f, "removed", A0 "\n");
+	gcfix_collect(f);
+	assert_int_equal(gcfix_have(f, 0, 30), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +576,7 @@ int main(void)
 		GCFIX_TEST(nothing_but_rests),
 		GCFIX_TEST(a_small_part_of_an_unknown_past),
 		GCFIX_TEST(a_removal_without_room),
+		GCFIX_TEST(a_removal_that_makes_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
