@@ -29,6 +29,7 @@ cmd_fn cmd_gc;
 cmd_fn cmd_groups;
 cmd_fn cmd_help;
 cmd_fn cmd_history;
+cmd_fn cmd_index;
 cmd_fn cmd_init;
 cmd_fn cmd_inspect;
 cmd_fn cmd_list;

@@ -22,6 +22,8 @@ static int parse_options(struct app *app, const struct settings *settings,
 	int rc = 0;
 
 	opts->dry_run = invocation_has(app->inv, "dry-run");
+	opts->index = true;
+	opts->full = invocation_has(app->inv, "full");
 	opts->accept_missing = invocation_has(app->inv, "accept-missing");
 	opts->touch_batch = settings->gc_touch_batch;
 	opts->cutoff_s = settings->gc_cutoff_s;

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "datastore/base/text.h"
 #include "datastore/datastore.h"
+#include "index/chunkidx.h"
 
 #define SHOWN 128 /* of what was typed, in messages */
 
@@ -50,6 +51,23 @@ void cmd_archive_name(const char *filename, char out[BACKUP_ID_MAX + 1])
 	(void)snprintf(out, BACKUP_ID_MAX + 1, "%.*s", (int)n, filename);
 }
 
+/* Of a datastore that is empty everything is known.  Without an index all else
+ * works. */
+static void make_index(struct app *app, const char *path)
+{
+	struct settings settings = app_settings(app, path);
+	struct datastore *ds = NULL;
+	struct err why = ERR_INIT;
+	int rc = datastore_open(path, DATASTORE_WRITE, &settings, &ds, &why);
+
+	if (rc == 0)
+		rc = chunkidx_create(ds, &why);
+	if (rc < 0)
+		task_message(&app->task, TASK_DEBUG,
+		    "no chunk index is made: %s", why.msg);
+	datastore_close(ds);
+}
+
 int cmd_init(struct app *app, const struct invocation *inv, struct err *e)
 {
 	struct datastore_init_opts opts = {
@@ -60,6 +78,7 @@ int cmd_init(struct app *app, const struct invocation *inv, struct err *e)
 
 	if (rc < 0)
 		return rc;
+	make_index(app, inv->args[0]);
 	if (app->json) {
 		struct js *doc = js_object();
 

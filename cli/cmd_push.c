@@ -17,6 +17,7 @@
 #include "datastore/session.h"
 #include "datastore/tree.h"
 #include "gc/history_record.h"
+#include "index/chunkidx_run.h"
 #include "index/exclude.h"
 #include "index/idx.h"
 #include "index/ingest.h"
@@ -316,6 +317,29 @@ static void record(
 	    rc < 0 ? e->msg : NULL, counts, sizeof(counts) / sizeof(counts[0]));
 }
 
+/* What was stored goes into the chunk index, also of a push that failed. */
+static int run_indexed(struct push *p, struct datastore *ds, struct err *e)
+{
+	struct chunkrun *chunks = NULL;
+	const char *why = "";
+	int rc = 0;
+
+	if (p->opts.dry_run)
+		return run(p, ds, e);
+	rc = chunkrun_new(ds, &chunks, e);
+	if (rc < 0)
+		return rc;
+	p->opts.stored = chunkrun_stored;
+	p->opts.stored_ctx = chunks;
+	rc = run(p, ds, e);
+	why = chunkrun_commit(chunks);
+	if (why[0] != '\0')
+		task_message(&p->app->task, TASK_DEBUG,
+		    "not all new chunks are in the chunk index: %s", why);
+	chunkrun_free(chunks);
+	return rc;
+}
+
 static int run_recorded(struct push *p, struct datastore *ds, struct err *e)
 {
 	struct history_record r = HISTORY_RECORD_INIT;
@@ -324,7 +348,7 @@ static int run_recorded(struct push *p, struct datastore *ds, struct err *e)
 
 	if (!p->opts.dry_run)
 		history_record_init(&r, ds, &p->app->task, HISTORY_PUSH);
-	rc = run(p, ds, e);
+	rc = run_indexed(p, ds, e);
 	silent.stop = p->app->task.stop;
 	if (rc < 0)
 		r.task = &silent;

@@ -130,6 +130,8 @@ static const struct command_option protect_none[1];
 static const struct command_option gc_options[] = {
 	{ "dry-run", 0, NULL, false,
 	    "say what would be removed; change nothing" },
+	{ "full", 0, NULL, false,
+	    "read all directories, also what the chunk index knows" },
 	{ "touch-batch", 0, "N|off", false,
 	    "digests per batch of touches, 1024 to 16777216" },
 	{ "cutoff", 0, "DURATION", false,
@@ -139,6 +141,13 @@ static const struct command_option gc_options[] = {
 	{ "accept-missing", 0, NULL, false,
 	    "go on although snapshots vanished that nobody removed, or all "
 	    "chunks are missing" },
+};
+
+static const struct command_option index_options[] = {
+	{ "all", 0, NULL, false,
+	    "rebuild: read all directories, also of what is known" },
+	{ "files", 0, NULL, false,
+	    "check: compare with the directories of chunks" },
 };
 
 static const struct command_option history_options[] = {
@@ -295,6 +304,13 @@ const struct command commands[] = {
 	    "known of it.\nWhat a garbage collection removed, digest by digest, "
 	    "is kept for 90 days.",
 	    OPTIONS(history_options), 0, 1, cmd_history, true },
+	{ "index", "status|check|rebuild", "the index of all chunks",
+	    "The index says which chunks there are, so that a garbage "
+	    "collection need not\nread all directories. It is a hint: whatever "
+	    "happens to it, no backup is hurt.\n'check' reads all of it (exit "
+	    "code 3: it is not right); 'rebuild' finds what is\nnot known by "
+	    "reading the directories of chunks. Backups may go on meanwhile.",
+	    OPTIONS(index_options), 1, 1, cmd_index, true },
 	{ "verify", "[GROUP|SNAPSHOT]", "read and check everything again",
 	    "Without an argument: the whole datastore (with --ns: that "
 	    "namespace). Chunks\nthat are proven bad are renamed to .bad; the "

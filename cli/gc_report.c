@@ -66,6 +66,7 @@ void gc_report_json(struct js *obj, const struct gc_result *r, struct err *e)
 	js_set_u64(obj, "warnings", r->warnings, e);
 	js_set_u64(obj, "left-overs", r->left_overs, e);
 	js_set_bool(obj, "set-based", r->set_based, e);
+	js_set_bool(obj, "by-index", r->by_index, e);
 	set_time(obj, "started", r->started, e);
 	set_time(obj, "ended", r->ended, e);
 	set_time(obj, "cutoff", clock_filetime_s(r->cutoff), e);
@@ -90,6 +91,11 @@ static int print_no_garbage(const struct gc_result *r, struct err *e)
 	if (r->removed_chunks > 0 || r->disk_chunks == 0 ||
 	    r->unswept_prefixes > 0)
 		return 0;
+	/* What these have stored, the index is told of at their end. */
+	if (r->by_index && r->pending_session[0] != '\0')
+		return output_text(e,
+		    "               nothing is garbage, as far as open backups "
+		    "let it be seen\n");
 	if (r->forgotten_snapshots == 0)
 		return output_text(e,
 		    "               nothing is garbage: every chunk is "

@@ -3,9 +3,9 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "datastore/base/bytes.h"
+#include "datastore/base/crc32.h"
 
 #define MAGIC_SIZE 8
 #define CRC_AT 8
@@ -30,11 +30,6 @@ static const struct {
 const char *blob_kind_name(enum blob_kind k)
 {
 	return kinds[k].name;
-}
-
-static uint32_t crc_of(const uint8_t *p, size_t n)
-{
-	return (uint32_t)crc32_z(crc32_z(0, NULL, 0), p, n);
 }
 
 int blob_encode(struct codec *c, int level, const void *p, size_t n,
@@ -67,7 +62,8 @@ int blob_encode(struct codec *c, int level, const void *p, size_t n,
 	}
 	memcpy(out->data, kinds[kind].magic, MAGIC_SIZE);
 	bytes_put_le32(out->data + CRC_AT,
-	    crc_of(out->data + BLOB_HEADER_SIZE, out->len - BLOB_HEADER_SIZE));
+	    crc32_of(
+		out->data + BLOB_HEADER_SIZE, out->len - BLOB_HEADER_SIZE));
 	return 0;
 }
 
@@ -106,7 +102,7 @@ int blob_check(const void *raw, size_t n, enum blob_kind *ret, struct err *e)
 	if (rc < 0)
 		return rc;
 	said = bytes_get_le32(p + CRC_AT);
-	is = crc_of(p + blob_header_size(kind), n - blob_header_size(kind));
+	is = crc32_of(p + blob_header_size(kind), n - blob_header_size(kind));
 	if (is != said) {
 		return err_set(e, ERR_CORRUPT,
 		    "%s blob of %zu bytes has CRC %08" PRIx32

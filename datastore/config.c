@@ -263,6 +263,22 @@ static int set_owner(
 	return 0;
 }
 
+static int set_index_dir(
+    struct config_datastore *store, const char *value, struct err *e)
+{
+	char quote[QUOTE_SIZE];
+
+	if (value[0] != '/' || strlen(value) >= CONFIG_DIR_SIZE) {
+		return err_set(e, ERR_INVALID,
+		    "'%s': want a path that begins with '/', of at most %d "
+		    "bytes",
+		    text_name(quote, sizeof(quote), value),
+		    CONFIG_DIR_SIZE - 1);
+	}
+	memcpy(store->settings.index_dir, value, strlen(value) + 1);
+	return 0;
+}
+
 static int set_min_free(
     struct config_datastore *store, const char *value, struct err *e)
 {
@@ -305,13 +321,14 @@ static const struct key {
 	{ .name = "keep-monthly", .rule = RETENTION_MONTHLY },
 	{ .name = "keep-yearly", .rule = RETENTION_YEARLY },
 	{ .name = "time-zone", .set = set_time_zone },
+	{ .name = "index-dir", .set = set_index_dir },
 };
 
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 /* What the format of the config file has, and this program not yet. */
 static const char *const later_keys[] = { "gc-schedule", "prune-schedule",
-	"verify-schedule", "verify-outdated", "index-dir" };
+	"verify-schedule", "verify-outdated" };
 static const char *const later_sections[] = { "service" };
 
 static bool is_among(const char *s, const char *const *names, size_t n)

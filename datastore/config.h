@@ -40,6 +40,9 @@ struct min_free {
 	unsigned percent_x100; /* 500 = 5 % */
 };
 
+/* Longest directory, and its NUL. */
+#define CONFIG_DIR_SIZE 1024
+
 struct settings {
 	uint32_t gc_touch_batch; /* GC_TOUCH_BATCH_OFF or MIN..MAX */
 	uint64_t gc_cutoff_s;
@@ -49,6 +52,8 @@ struct settings {
 	char owner[128]; /* content of PBS's owner file of new groups */
 	struct retention_policy retention; /* of prune, if none is given */
 	char time_zone[ZONE_NAME_SIZE];    /* of its days and weeks */
+	/* Where the chunk index lies; "": in `.cairn`. */
+	char index_dir[CONFIG_DIR_SIZE];
 };
 
 struct settings settings_default(void);

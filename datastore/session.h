@@ -50,6 +50,10 @@ struct session_opts {
 	/* Reuse chunks of this snapshot without touching them; NULL: none. */
 	const struct backup_snapshot *base;
 	bool dry_run; /* nothing is locked, made, touched or kept */
+	/* Told of each chunk that is stored, by the thread that does; its
+	 * file has so many bytes.  May be NULL; not in a dry run. */
+	void (*stored)(void *ctx, const struct digest *d, uint64_t bytes);
+	void *stored_ctx;
 	/*
 	 * Does one of the session's own files, open here, reference this
 	 * digest?  Asked at the end for each digest that was found damaged

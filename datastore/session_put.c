@@ -198,6 +198,8 @@ int session_put(struct session *s, struct codec *codec, struct buf *scratch,
 		atomic_fetch_add(&s->new_bytes, n);
 		atomic_fetch_add(&s->stored_bytes, scratch->len);
 	}
+	if (is_new && s->opts.stored != NULL && !s->opts.dry_run)
+		s->opts.stored(s->opts.stored_ctx, &d, scratch->len);
 	*ret_digest = d;
 	*ret = is_new ? SESSION_NEW : SESSION_REUSED;
 	return 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "datastore/base/text.h"
+#include "gc/gc_index.h"
 #include "gc/gc_internal.h"
 #include "gc/roots.h"
 
@@ -75,6 +76,21 @@ int gc_check_vanished(struct gc_run *run,
 	return gc_judge_vanished(run, &past, chunks, would_go, e);
 }
 
+/* For sweep_opts.removed. */
+static void on_removed(void *ctx, const struct store_victim *v, filetime used)
+{
+	gc_index_removed(ctx, v);
+	gc_trace_removed(ctx, v, used);
+}
+
+/* For sweep_opts.check_group: before each group of unlinks. */
+static int before_unlinks(void *ctx, struct err *e)
+{
+	int rc = gc_guard_group(ctx, e);
+
+	return rc < 0 ? rc : gc_index_before_unlink(ctx, e);
+}
+
 static struct sweep_opts sweep_opts_of(struct gc_run *run)
 {
 	return (struct sweep_opts){
@@ -82,10 +98,11 @@ static struct sweep_opts sweep_opts_of(struct gc_run *run)
 		.start_of_mark = run->r.start_of_mark,
 		.file_clock = &run->file_clock,
 		.check = gc_guard_next,
-		.check_group = gc_guard_group,
+		.check_group = before_unlinks,
 		.check_ctx = run,
 		.progress = gc_trace_progress,
-		.removed = gc_trace_removed,
+		.seen = gc_index_seen,
+		.removed = on_removed,
 		.told_ctx = run,
 	};
 }
@@ -95,6 +112,8 @@ static int count_by_touch(struct gc_run *run, uint64_t *ret_chunks,
 {
 	struct sweep_opts opts = sweep_opts_of(run);
 
+	if (gc_index_marks(run))
+		return gc_candidates_count(run, ret_chunks, ret_would_go, e);
 	return sweep_count(
 	    run->ds, &opts, run->task, ret_chunks, ret_would_go, e);
 }
@@ -134,9 +153,12 @@ static int sweep_touched(struct gc_run *run, struct err *e)
 		rc = gc_check_vanished(run, count_by_touch, &counted, e);
 	if (rc == 0)
 		rc = gc_guard_all(run, e);
-	if (rc == 0)
-		rc = sweep_run(run->ds, &opts, run->task, &run->r, e);
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (gc_index_marks(run))
+		return gc_candidates_sweep(run, &opts, e);
+	gc_index_build_begin(run);
+	return sweep_run(run->ds, &opts, run->task, &run->r, e);
 }
 
 static int sweep_by_sets(struct gc_run *run, struct err *e)
@@ -148,6 +170,7 @@ static int sweep_by_sets(struct gc_run *run, struct err *e)
 	    "reading all index files, in passes that fit the memory",
 	    run->ds->path);
 	run->r.set_based = true;
+	gc_index_forget(run);
 	run->r.touched = 0;
 	run->r.seen_hits = 0;
 	run->r.missing_chunks = 0;
@@ -161,8 +184,14 @@ static int run_real(struct gc_run *run, struct err *e)
 {
 	int rc = gc_start(run, e);
 
+	if (rc == 0)
+		rc = gc_index_begin(run, e);
 	if (rc == 0 && !run->no_space) {
 		rc = gc_mark_touch(run, e);
+		if (rc == 0 && !run->no_space && gc_index_is_wrong(run)) {
+			gc_index_drop_marks(run);
+			rc = gc_mark_touch(run, e);
+		}
 		if (rc == 0 && !run->no_space)
 			return sweep_touched(run, e);
 	}
@@ -177,6 +206,8 @@ static int run_dry(struct gc_run *run, struct err *e)
 	const struct gc_result *r = &run->r;
 	int rc = gc_start_dry(run, e);
 
+	if (rc == 0)
+		rc = gc_index_would(run, &run->r.by_index, e);
 	if (rc == 0)
 		rc = gc_set_run(run, e);
 	if (rc == 0)
@@ -273,6 +304,7 @@ static void release(struct gc_run *run)
 	touch_free(run->touch);
 	livepass_free(run->live);
 	gc_start_release(run);
+	gc_index_release(run);
 	history_record_release(&run->history);
 	free(run->missing);
 }

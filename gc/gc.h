@@ -29,6 +29,8 @@
 struct gc_opts {
 	bool dry_run;
 	bool accept_missing;
+	bool index; /* use the chunk index, and keep it */
+	bool full;  /* touch everything and read all directories all the same */
 	uint32_t touch_batch; /* GC_TOUCH_BATCH_OFF or MIN..MAX */
 	uint64_t cutoff_s;
 	const struct backup_snapshot *ignore; /* snapshots set aside */
@@ -73,6 +75,7 @@ struct gc_result {
 	uint32_t warnings;
 	uint32_t left_overs; /* bad index files in dead directories */
 	bool set_based;      /* touches were not possible: no space */
+	bool by_index;       /* marked and swept by the chunk index */
 	int64_t started;
 	int64_t ended;
 	filetime start_of_mark;
@@ -111,6 +114,12 @@ struct gc_last {
 	bool by_cairn;           /* .cairn/gc.last belongs to it */
 };
 int gc_last_read(struct datastore *ds, struct gc_last *ret, struct err *e);
+
+/* Room for a upid and its NUL. */
+#define GC_UPID_SIZE 256
+
+/* The upid of that run: "" there was none, "?" nobody can tell. */
+void gc_last_upid(struct datastore *ds, char out[GC_UPID_SIZE]);
 
 /* Is one running now?  Who, as text, if so. */
 int gc_is_running(

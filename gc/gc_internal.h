@@ -7,6 +7,8 @@
  *     gc_guard.c    what is checked again before unlinks: clock, canaries
  *     gc_mark.c     mark by touching, and the progress of both kinds
  *     gc_set.c      mark by sets of digests: dry runs, file systems too full
+ *     gc_index.c    the chunk index: marks by it, its upkeep
+ *     gc_candidates.c  what it says is not referenced, looked at and swept
  *     gc_missing.c  what is referenced and not there
  *     gc_trace.c    what a run says of itself: gc.running, history
  *     gc_status.c   the files that tell of the last run
@@ -28,6 +30,8 @@
 #define GC_SLACK_NS (5 * CLOCK_NS_PER_S)
 
 #define GC_SHOWN_SIZE 1536
+
+struct gc_index;
 
 struct gc_run {
 	struct datastore *ds;
@@ -66,6 +70,9 @@ struct gc_run {
 	unsigned passes;
 	double pass_from; /* share of the digest space that is done */
 	double pass_width;
+
+	/* gc_index.c */
+	struct gc_index *index; /* NULL: not used */
 
 	/* gc_missing.c */
 	struct digest *missing; /* sorted, at most TOUCH_MISSING_MAX */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "datastore/base/text.h"
+#include "gc/gc_index.h"
 #include "gc/gc_internal.h"
 
 /* Touches that may fail before no more are tried: the reason is clear. */
@@ -205,7 +206,7 @@ static void say_pace(struct gc_run *run)
 
 int gc_mark_touch(struct gc_run *run, struct err *e)
 {
-	const struct touch_hooks hooks = {
+	struct touch_hooks hooks = {
 		.first = gc_guard_first,
 		.failed = on_touch_failed,
 		.progress = on_touch_progress,
@@ -222,9 +223,18 @@ int gc_mark_touch(struct gc_run *run, struct err *e)
 	struct mark_opts opts = gc_mark_opts(run);
 	struct err why = ERR_INIT;
 	struct touch_counts c;
-	int rc = touch_new(
-	    run->ds->store, run->opts->touch_batch, &hooks, &run->touch, &why);
+	int rc = 0;
 
+	if (gc_index_marks(run))
+		hooks.known = gc_index_known;
+	touch_free(run->touch);
+	run->touch = NULL;
+	mark_release(&run->mark);
+	free(run->missing);
+	run->missing = NULL;
+	run->missing_n = 0;
+	rc = touch_new(
+	    run->ds->store, run->opts->touch_batch, &hooks, &run->touch, &why);
 	run->pass_from = 0.0;
 	run->pass_width = 1.0;
 	if (rc == 0)

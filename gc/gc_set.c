@@ -139,8 +139,10 @@ static struct sweep_opts sweep_opts_of(
 		.progress = gc_trace_progress,
 		.removed = gc_trace_removed,
 		.told_ctx = run,
-		/* A dry run says what a run that touches would do. */
-		.by_ctime = !run->opts->dry_run,
+		/* A dry run says what a run would do that touches, or one that
+		 * goes by the chunk index. */
+		.by_ctime = !run->opts->dry_run || run->r.by_index,
+		.chunks_only = run->r.by_index,
 	};
 }
 

@@ -16,6 +16,7 @@
 #include "datastore/base/text.h"
 #include "datastore/cairndir.h"
 #include "datastore/registration.h"
+#include "gc/gc_index.h"
 #include "gc/gc_internal.h"
 #include "gc/roots.h"
 #include "gc/running.h"
@@ -23,7 +24,6 @@
 #define STATUS_NAME ".gc-status"
 #define LAST_NAME "gc.last"
 #define STATUS_MAX 65536U
-#define UPID_SIZE 256
 
 #define KEY_UPID "upid"
 #define KEY_CACHE "cache-stats"
@@ -135,7 +135,7 @@ _Static_assert(COUNT(pbs_fields) + COUNT(own_fields) + COUNT(small_fields) <=
     "they have no room");
 
 /* What PBS parses: names of nodes are letters, digits and '-'. */
-static void make_upid(const struct gc_run *run, char out[UPID_SIZE])
+static void make_upid(const struct gc_run *run, char out[GC_UPID_SIZE])
 {
 	char host[REGISTRATION_HOST_SIZE];
 	char machine[DATASTORE_ID_SIZE];
@@ -147,7 +147,7 @@ static void make_upid(const struct gc_run *run, char out[UPID_SIZE])
 			*c) == NULL)
 			*c = '-';
 	}
-	(void)snprintf(out, UPID_SIZE,
+	(void)snprintf(out, GC_UPID_SIZE,
 	    "UPID:%s:%08X:%08X:%08X:%08" PRIX64
 	    ":garbage_collection:cairn:root@pam:",
 	    host, (unsigned)getpid(), 0U, 0U, (uint64_t)run->r.started);
@@ -196,6 +196,7 @@ static int last_text(
 		    *(int64_t *)field_at(r, &time_fields[i]), &failure);
 	js_set_u64(doc, "pending-cause", r->pending_cause, &failure);
 	js_set_u64(doc, "set-based", r->set_based, &failure);
+	js_set_u64(doc, "by-index", r->by_index, &failure);
 	js_set_name(doc, KEY_SESSION, r->pending_session, &failure);
 	rc = js_dump(doc, JS_PRETTY, out, &failure);
 	js_free(doc);
@@ -254,10 +255,11 @@ static void warn(struct gc_run *run, const struct err *why)
 
 void gc_status_write(struct gc_run *run)
 {
-	char upid[UPID_SIZE];
+	char upid[GC_UPID_SIZE];
 	struct err why = ERR_INIT;
 
 	make_upid(run, upid);
+	gc_index_note(run, upid, false);
 	/* Each on its own: one may be possible where the other is not.  PBS's
 	 * comes last: it says that there is one of ours. */
 	if (write_last(run, upid, &why) < 0)
@@ -268,6 +270,8 @@ void gc_status_write(struct gc_run *run)
 	why = (struct err)ERR_INIT;
 	if (write_status(run, upid, &why) < 0)
 		warn(run, &why);
+	else
+		gc_index_note(run, upid, true);
 }
 
 static int get_u64s(const struct js *doc, struct gc_result *r,
@@ -301,6 +305,7 @@ static int get_others(const struct js *doc, struct gc_result *r, struct err *e)
 	const char *session = NULL;
 	uint32_t cause = GC_PENDING_NONE;
 	uint32_t set_based = 0;
+	uint32_t by_index = 0;
 	bool found = false;
 	int rc = 0;
 
@@ -316,11 +321,14 @@ static int get_others(const struct js *doc, struct gc_result *r, struct err *e)
 	if (rc == 0)
 		rc = get_small(doc, "set-based", 1, &set_based, e);
 	if (rc == 0)
+		rc = get_small(doc, "by-index", 1, &by_index, e);
+	if (rc == 0)
 		rc = js_get_str(doc, KEY_SESSION, &session, &found, e);
 	if (rc < 0)
 		return rc;
 	r->pending_cause = (enum gc_pending_cause)cause;
 	r->set_based = set_based != 0;
+	r->by_index = by_index != 0;
 	if (session != NULL)
 		(void)snprintf(r->pending_session, sizeof(r->pending_session),
 		    "%s", session);
@@ -436,4 +444,24 @@ int gc_is_running(
     struct datastore *ds, bool *ret, char *who, size_t size, struct err *e)
 {
 	return running_who(ds, ret, who, size, e);
+}
+
+void gc_last_upid(struct datastore *ds, char out[GC_UPID_SIZE])
+{
+	char shown[GC_SHOWN_SIZE];
+	struct err ignored = ERR_INIT;
+	const char *upid = NULL;
+	struct js *doc = NULL;
+	bool found = false;
+	int rc = 0;
+
+	(void)datastore_shown(ds, STATUS_NAME, shown, sizeof(shown));
+	rc = read_json(ds->root_fd, STATUS_NAME, &doc, shown, &ignored);
+	if (rc == 0 && doc != NULL)
+		rc = js_get_str(doc, KEY_UPID, &upid, &found, &ignored);
+	(void)snprintf(out, GC_UPID_SIZE, "%s",
+	    rc < 0             ? "?"
+		: upid == NULL ? ""
+			       : upid);
+	js_free(doc);
 }

@@ -41,7 +41,7 @@ struct sweeping {
 	 * longer than all the rest.
 	 */
 	struct store_prefixes there;
-	unsigned first;
+	unsigned visited; /* prefixes */
 	/* Of the prefix that is being swept. */
 	unsigned prefix;
 	struct store_victim *victims;
@@ -173,7 +173,12 @@ static int see_chunk(
     struct sweeping *s, const struct store_entry *entry, struct err *e)
 {
 	bool live = is_live(s->opts, &entry->digest);
+	int rc = 0;
 
+	if (s->opts->seen != NULL)
+		rc = s->opts->seen(s->opts->told_ctx, entry, e);
+	if (rc < 0)
+		return rc;
 	if (live)
 		livepass_see(s->opts->live, &entry->digest);
 	if (!live && is_old(s->opts, entry))
@@ -222,6 +227,8 @@ static int see_entry(void *ctx, const struct store_entry *entry, struct err *e)
 	struct sweeping *s = ctx;
 
 	if (entry->kind == STORE_OTHER || !in_range(s->opts, &entry->digest))
+		return 0;
+	if (s->opts->chunks_only && entry->kind != STORE_CHUNK)
 		return 0;
 	if (!entry->regular) {
 		warn(s, "is no regular file and is left alone", entry->name);
@@ -309,6 +316,9 @@ static void begin(struct sweeping *s, unsigned prefix)
 static int scan(struct sweeping *s, unsigned prefix, struct err *e)
 {
 	begin(s, prefix);
+	if (s->opts->source != NULL)
+		return s->opts->source(
+		    s->opts->source_ctx, prefix, see_entry, s, e);
 	return store_scan(s->ds->store, prefix, see_entry, s, e);
 }
 
@@ -419,8 +429,9 @@ static int begin_prefix(void *ctx, unsigned prefix, struct err *e)
 
 	progress(s, prefix);
 	rc = task_check(s->task, e);
-	if (rc == 0 && (prefix == s->first || prefix % SWEEP_CHECK_EVERY == 0))
+	if (rc == 0 && s->visited % SWEEP_CHECK_EVERY == 0)
 		rc = check(s, e);
+	s->visited++;
 	begin(s, prefix);
 	return rc;
 }
@@ -450,8 +461,23 @@ static int sweep_all(struct sweeping *s, struct err *e)
 		.ctx = s,
 	};
 
-	s->first = plan.first;
 	return store_scan_all(s->ds->store, &plan, s->task, e);
+}
+
+static int sweep_source(struct sweeping *s, struct err *e)
+{
+	int rc = 0;
+
+	for (unsigned p = 0; rc == 0 && p < STORE_PREFIXES; p++) {
+		if (!store_prefixes_has(s->opts->of, p))
+			continue;
+		rc = begin_prefix(s, p, e);
+		if (rc == 0)
+			rc = scan(s, p, e);
+		if (rc == 0)
+			rc = end_prefix(s, p, e);
+	}
+	return rc;
 }
 
 /* Once more those that are still busy. */
@@ -532,9 +558,13 @@ int sweep_run(struct datastore *ds, const struct sweep_opts *opts,
 
 	if (s.file_clock == NULL)
 		s.file_clock = &opts->start_of_mark;
-	rc = store_list_prefixes(ds->store, &s.there, e);
-	if (rc == 0)
-		rc = sweep_all(&s, e);
+	if (opts->source != NULL) {
+		rc = sweep_source(&s, e);
+	} else {
+		rc = store_list_prefixes(ds->store, &s.there, e);
+		if (rc == 0)
+			rc = sweep_all(&s, e);
+	}
 	if (rc == 0)
 		rc = sweep_put_off(&s, e);
 	if (rc == 0 && (opts->live == NULL || opts->hi_is_end))
@@ -559,6 +589,7 @@ int sweep_count(struct datastore *ds, const struct sweep_opts *opts,
 	o.check_group = NULL;
 	o.progress = NULL;
 	o.removed = NULL;
+	o.seen = NULL;
 	rc = sweep_run(ds, &o, task, &r, e);
 	if (rc < 0)
 		return rc;

@@ -57,6 +57,19 @@ struct sweep_opts {
 	bool hi_is_end; /* hi is behind the last digest */
 	/* ctime too must be before the cutoff (where nothing was touched). */
 	bool by_ctime;
+	bool chunks_only; /* neither .bad nor temporary files */
+	/*
+	 * Instead of scans of directories: tell fn, as a scan would, of those
+	 * chunks of this prefix that may go and are there, with what they look
+	 * like now.  Called for the prefixes `of` only.
+	 */
+	int (*source)(void *ctx, unsigned prefix, store_scan_fn fn,
+	    void *fn_ctx, struct err *e);
+	const struct store_prefixes *of;
+	void *source_ctx;
+	/* Of scans: told of each chunk that is there, before any of its prefix
+	 * is removed; of one whose lock is busy, again when it is tried. */
+	int (*seen)(void *ctx, const struct store_entry *entry, struct err *e);
 	/*
 	 * Before the unlinks of each SWEEP_CHECK_EVERYth prefix, and before
 	 * those of the prefixes put off.  A failure ends the sweep before the
@@ -68,7 +81,8 @@ struct sweep_opts {
 	void *check_ctx;
 	/* Instead of the task, if it is not NULL. */
 	void (*progress)(void *ctx, const struct task_progress *p);
-	/* Told of each file that was removed, and of its last use. */
+	/* Told of each file that was removed, and of its last use; ctx is
+	 * told_ctx, as that of `seen`. */
 	void (*removed)(void *ctx, const struct store_victim *v, filetime used);
 	void *told_ctx;
 };

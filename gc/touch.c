@@ -187,12 +187,22 @@ static int touch_now(
 {
 	enum store_touched what = STORE_MISSING;
 	struct err why = ERR_INIT;
+	struct digest copy = *d;
+	size_t left = 1;
 	int rc = task_check(task, e);
 
 	if (rc == 0)
 		rc = probe(t, d, e);
+	if (rc == 0 && t->hooks.known != NULL)
+		rc = t->hooks.known(t->hooks.ctx, &copy, 1, &left, e);
 	if (rc < 0)
 		return rc;
+	if (left == 0) {
+		seenset_add_tagged(t->seen, d, 0);
+		t->counts.known++;
+		t->counts.resolved++;
+		return 0;
+	}
 	if (store_touch(t->store, d, &what, &why) < 0)
 		return fail(t, d, &why, e);
 	seenset_add_tagged(t->seen, d, 0);
@@ -295,14 +305,44 @@ static int touch_planned(struct touch *t, const struct store_batch *b,
 	return rc;
 }
 
+/* Drop from the list what needs no touch. */
+static int take_known(struct touch *t, struct task *task, struct err *e)
+{
+	size_t distinct = 0;
+	size_t left = 0;
+	int rc = task_check(task, e);
+
+	if (rc < 0 || t->hooks.known == NULL)
+		return rc;
+	digest_sort(t->list, t->n);
+	distinct = digest_unique(t->list, t->n);
+	t->tied += t->n - distinct;
+	t->counts.hits += t->n - distinct;
+	t->n = distinct;
+	/* A1 is looked at on a chunk, also where none will be touched. */
+	for (size_t i = 0; rc == 0 && i < distinct && !t->probed; i++)
+		rc = probe(t, &t->list[i], e);
+	if (rc == 0)
+		rc = t->hooks.known(t->hooks.ctx, t->list, distinct, &left, e);
+	if (rc < 0)
+		return rc;
+	t->counts.known += distinct - left;
+	t->counts.resolved += distinct - left;
+	t->n = left;
+	return 0;
+}
+
 int touch_flush(struct touch *t, struct task *task, struct err *e)
 {
-	struct store_batch b = { .d = t->list, .n = t->n, .keys = t->keys };
+	struct store_batch b = { .d = t->list, .keys = t->keys };
 	int rc = 0;
 
 	if (t->n == 0)
 		return 0;
-	rc = store_plan(t->store, &b, task, e);
+	rc = take_known(t, task, e);
+	b.n = t->n;
+	if (rc == 0 && b.n > 0)
+		rc = store_plan(t->store, &b, task, e);
 	if (rc < 0)
 		return rc;
 	/* What memory had forgotten by then is known again only here. */

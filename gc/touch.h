@@ -40,6 +40,7 @@ struct touch_counts {
 	uint64_t resolved;
 	uint64_t waiting; /* put, not resolved: references - resolved */
 	uint64_t touched; /* calls that touched a chunk */
+	uint64_t known;   /* distinct digests that `known` took out */
 	uint64_t hits;    /* resolved by memory or as duplicates */
 	uint64_t missing; /* distinct digests found missing (more than
 			     TOUCH_MISSING_MAX: some are counted twice) */
@@ -55,6 +56,12 @@ struct touch_hooks {
 	 */
 	int (*first)(
 	    void *ctx, const struct digest *d, bool *ret_done, struct err *e);
+	/*
+	 * Of these, in order and each once, take out those that need no touch;
+	 * *ret_left is how many stay, in any order.
+	 */
+	int (*known)(void *ctx, struct digest *d, size_t n, size_t *ret_left,
+	    struct err *e);
 	/*
 	 * This one could not be touched, because of *e.  0: go on with the
 	 * others; its references stay unresolved.  Else that is what the call

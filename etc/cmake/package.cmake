@@ -18,6 +18,7 @@ install(FILES
   etc/doc/TESTING.md
   etc/doc/excluding.md
   etc/doc/format-catalog.md
+  etc/doc/format-chunkidx.md
   etc/doc/format-store.md
   etc/doc/gc-safety.md
   etc/doc/json.md

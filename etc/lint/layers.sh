@@ -22,7 +22,7 @@ home() {
 	ini.h) echo 'datastore/base/conf\.c' ;;
 	openssl/*) echo 'datastore/base/digest\.c|datastore/crypt\.c' ;;
 	zstd*.h) echo 'datastore/compress\.c' ;;
-	zlib.h) echo 'datastore/blob\.c' ;;
+	zlib.h) echo 'datastore/base/crc32\.c' ;;
 	sqlite3*.h) echo 'index/catalog[a-z_]*\.[ch]|gc/history[a-z_]*\.[ch]' ;;
 	archive*.h) echo 'index/(tar_[a-z_]+|tree_(im|ex)port[a-z_]*)\.[ch]' ;;
 	microhttpd.h) echo 'gc/statuspage[a-z_]*\.c' ;;

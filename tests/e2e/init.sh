@@ -17,6 +17,12 @@ expect 0 <<'END'
 .cairn/added f 644
 .cairn/format f 644
 .cairn/gc.running f 644
+.cairn/index d 755
+.cairn/index/base-1.cix f 644
+.cairn/index/base-1.gone f 644
+.cairn/index/control.json f 644
+.cairn/index/lock f 644
+.cairn/index/runs d 755
 .cairn/sessions d 755
 .chunks d 750
 .lock f 644
@@ -85,6 +91,7 @@ END
 
 # An init that was interrupted is said to be that, and simply run again.
 cairn init half 2>/dev/null
+rm -r half/.cairn/index
 rmdir half/.chunks
 check 1 cairn -d ./half list <<'END'
 ! cairn: './half' is no datastore: it has '.cairn' but no '.chunks', as an interrupted init leaves it: run init again

@@ -60,6 +60,9 @@ prints gc cairn --json gc --dry-run
 prints gc cairn --json gc
 prints status cairn --json status
 prints 'gc status' cairn --json gc status
+prints 'index status' cairn --json index status
+prints 'index status' cairn --json index rebuild
+prints 'index check' cairn --json index check --files
 prints inspect cairn --json inspect store/host/a/2026-11-30T13:00:00Z/index.json.blob
 prints inspect cairn --json inspect store/host/a/2026-11-30T13:00:00Z/root.tree.didx
 prints inspect cairn --json inspect store/host/a/2026-11-30T12:00:00Z/disk.img.fidx

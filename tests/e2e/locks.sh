@@ -72,7 +72,7 @@ END
 
 # GC beside it, even without a margin, keeps what it has stored.
 also="$also; s/[0-9]+ chunks, [0-9.]+ [KM]iB\$/CHUNKS/" \
-	check 0 cairn gc --cutoff 0 <<'END'
+	check 0 cairn gc --full --cutoff 0 <<'END'
 removed:       0 chunks, 0 B
 pending:       CHUNKS
                kept for the open backup push of host/b (host HOST, pid PID, since TIME)

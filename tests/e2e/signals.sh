@@ -216,6 +216,8 @@ ok cairn list --all
 # killed before it could be read whose they are.
 find store/.chunks -name '*.tmp_*' -delete
 find store/.cairn/sessions -name '.*.tmp' -delete
+# And what tells it that the chunk index lacks something.
+find store/.cairn/index/runs -name '.tmp_*' -delete
 # And a file that was about to become a group's owner: nobody's, and harmless.
 find store/host -name 'owner.tmp_*' -delete
 no_leftovers store

@@ -283,12 +283,50 @@ class Stress:
         self.disturbed(rng, "verify", rng.choice(GROUPS))
 
     def gc(self, rng):
+        self.spoil(rng)
         code, _ = self.disturbed(
             rng, "gc", "--cutoff", rng.choice(["0", "5s", "5s"]),
+            *rng.choice([[], [], [], ["--full"]]),
             "--touch-batch", rng.choice(BATCHES),
         )
         if code == 0:
+            with open(os.path.join(self.store, ".cairn", "gc.last")) as f:
+                if json.load(f)["by-index"]:
+                    self.count("gc: by the chunk index")
             self.look(rng)
+
+    def spoil(self, rng):
+        """The chunk index is a hint: whatever becomes of its files."""
+        top = os.path.join(self.store, ".cairn", "index")
+        runs = os.path.join(top, "runs")
+        what = rng.random()
+        try:
+            # What a killed push left makes the next collection read all
+            # directories: most are to go by the index.
+            if what < 0.8:
+                for name in os.listdir(runs):
+                    if name.startswith(".tmp_"):
+                        os.unlink(os.path.join(runs, name))
+                self.count("spoil: forgot what was killed")
+                return
+            files = [os.path.join(d, n) for d, _, ns in os.walk(top) for n in ns]
+            path = rng.choice([f for f in files if not f.endswith("/lock")])
+            size = os.path.getsize(path)
+            if what < 0.9 and size > 0:
+                with open(path, "r+b") as f:
+                    f.seek(rng.randrange(size))
+                    f.write(rng.randbytes(1))
+            elif what < 0.94:
+                os.truncate(path, rng.randrange(size + 1))
+            elif what < 0.97:
+                os.unlink(path)
+            else:
+                other = rng.choice(files)
+                if not other.endswith("/lock"):
+                    shutil.copyfile(other, path)
+            self.count("spoil: a file of the index")
+        except (FileNotFoundError, IndexError, shutil.SameFileError):
+            pass
 
     def worker(self, number):
         rng = random.Random(f"{self.opts.seed}/{number}")
