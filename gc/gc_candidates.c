@@ -207,8 +207,11 @@ static int pass_two(struct candidates *c, struct err *e)
 	    "%zu chunks are not referenced and old: all index files are read "
 	    "once more before any of them goes",
 	    c->old);
+	/* It would say the same as the first. */
+	run->findings.quiet = true;
 	rc = mark_run(run->ds, &opts, &sink, &run->findings, run->task, &m, e);
 
+	run->findings.quiet = false;
 	mark_release(&m);
 	if (rc == 0)
 		rc = gc_check_findings(run, e);
@@ -289,6 +292,8 @@ static int note(struct candidates *c, struct err *e)
 	c->n = kept;
 	if (kept == 0)
 		return 0;
+	if (chunkidx_removing(c->ix, true, &why) < 0)
+		(void)err_forget(&why); /* what follows fails as well */
 	rc = chunkidx_set_gone(c->ix, c->ranks, kept, bytes, &why);
 	if (rc == 0)
 		return 0;
@@ -356,6 +361,16 @@ static int sweep_range(
 	return sweep(c, opts, e);
 }
 
+/* All of it is gone.  If that can not be noted, the next run looks for it. */
+static void end_removing(struct candidates *c)
+{
+	struct err why = ERR_INIT;
+
+	if (chunkidx_removing(c->ix, false, &why) < 0)
+		task_message(c->run->task, TASK_NOTE,
+		    "the next run will read all directories: %s", why.msg);
+}
+
 int gc_candidates_sweep(
     struct gc_run *run, const struct sweep_opts *opts, struct err *e)
 {
@@ -377,6 +392,8 @@ int gc_candidates_sweep(
 	memset(&c.of, 0, sizeof(c.of));
 	if (rc == 0)
 		rc = sweep(&c, opts, e);
+	if (rc == 0 && run->r.unswept_prefixes == 0)
+		end_removing(&c);
 	free(c.d);
 	free(c.ranks);
 	free(c.sizes);

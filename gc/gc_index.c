@@ -82,7 +82,8 @@ static const char *reason(
 	if (info->state != CHUNKIDX_READY)
 		return info->why;
 	if (info->lacking)
-		return "a push was killed, or could not record what it stored";
+		return "a push or a collection was killed, or could not record "
+		       "what it did";
 	/* What is only in runs is no candidate; a dry run merges nothing. */
 	if (info->runs > 0 && !run->opts->dry_run)
 		return "there is no room to merge what was stored since";

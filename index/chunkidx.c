@@ -299,7 +299,7 @@ void chunkidx_get_info(struct chunkidx *ix, struct chunkidx_info *ret)
 		r.bytes = cix_info(ix->base)->bytes;
 		r.merged = cix_info(ix->base)->made;
 		r.lacking =
-		    r.lacking || cix_info(ix->base)->trust == CIX_TRUST_LACKING;
+		    r.lacking || cix_info(ix->base)->trust != CIX_TRUST_ALL;
 		add_stats(&r.stats, ix->base);
 	}
 	/* They were not checked; more than all can not be gone. */
@@ -452,7 +452,7 @@ void chunkidx_note_lacking(const struct chunkidx_place *p, uint64_t generation)
 
 	chunkidx_base_name(generation, name);
 	if (cix_open(p->fd, name, p->shown, &c, &ignored) == 0 &&
-	    cix_info(c)->trust == CIX_TRUST_ALL)
+	    cix_info(c)->trust != CIX_TRUST_NONE)
 		(void)chunkidx_set_trust(
 		    p, generation, CIX_TRUST_LACKING, &ignored);
 	cix_close(c);
@@ -466,9 +466,36 @@ int chunkidx_distrust(struct chunkidx *ix, struct err *e)
 		return 0;
 	rc = chunkidx_set_trust(
 	    &ix->place, ix->control.generation, CIX_TRUST_NONE, e);
+	/* Where nothing is written in place that needs room; to remove the
+	 * control file gives some. */
+	if (rc < 0)
+		rc = file_unlink_at(
+		    ix->place.fd, CHUNKIDX_CONTROL, ix->place.shown, e);
+	if (rc == 0)
+		(void)err_forget(e);
 	memset(&ix->known, 0, sizeof(ix->known));
 	ix->state = CHUNKIDX_NONE;
 	return rc;
+}
+
+int chunkidx_removing(struct chunkidx *ix, bool begins, struct err *e)
+{
+	char name[CHUNKIDX_NAME_SIZE];
+	struct cix *c = NULL;
+	enum cix_trust trust = CIX_TRUST_NONE;
+	int rc = 0;
+
+	/* A push may have noted meanwhile that something is lacking. */
+	chunkidx_base_name(ix->control.generation, name);
+	rc = cix_open(ix->place.fd, name, ix->place.shown, &c, e);
+	if (rc < 0)
+		return rc;
+	trust = cix_info(c)->trust;
+	cix_close(c);
+	if (trust != (begins ? CIX_TRUST_ALL : CIX_TRUST_REMOVING))
+		return 0;
+	return chunkidx_set_trust(&ix->place, ix->control.generation,
+	    begins ? CIX_TRUST_REMOVING : CIX_TRUST_ALL, e);
 }
 
 int chunkidx_note(

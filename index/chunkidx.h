@@ -140,7 +140,15 @@ bool chunkidx_is_gone(struct chunkidx *ix, uint64_t rank);
 int chunkidx_set_gone(struct chunkidx *ix, const uint64_t *ranks, size_t n,
     uint64_t bytes, struct err *e);
 
-/* The base can not be kept true: one byte of it, in place, fsynced. */
+/*
+ * From before the first of these until all that was noted is removed: who is
+ * killed in between leaves chunks that the index takes for removed, and the
+ * next run has to look for them.
+ */
+int chunkidx_removing(struct chunkidx *ix, bool begins, struct err *e);
+
+/* The base can not be kept true: one byte of it, in place, fsynced; or, where
+ * that is not possible, the control file is removed. */
 int chunkidx_distrust(struct chunkidx *ix, struct err *e);
 
 /* What chunkidx_finish changes of the control file. */

@@ -367,8 +367,7 @@ int chunkbuild_finish(
 	known = known_of(b);
 	cixwriter_set_known(b->w, &known);
 	/* What was not recorded, only a scan of everything finds. */
-	if (ix->base != NULL &&
-	    cix_info(ix->base)->trust == CIX_TRUST_LACKING &&
+	if (ix->base != NULL && cix_info(ix->base)->trust != CIX_TRUST_ALL &&
 	    cix_shards_count(&b->done) < CIX_SHARDS)
 		cixwriter_set_trust(b->w, CIX_TRUST_LACKING);
 	if (rc == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chunkidx_run: what a command learns of chunks, gathered and written as runs of
- * the chunk index.
+ * chunkidx_run: what a command learns of chunks, gathered and written as runs
+ * of the chunk index.
  *
  * Nothing depends on it: what can not be recorded is dropped, which costs the
  * next garbage collection a touch for each chunk.  So nothing here fails but

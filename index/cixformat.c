@@ -100,10 +100,9 @@ int cix_header_decode(const uint8_t p[CIX_PAGE], uint64_t file_size,
 	info.bytes = bytes_get_le64(p + BYTES_AT);
 	info.made = (int64_t)bytes_get_le64(p + MADE_AT);
 	memcpy(info.known.b, p + KNOWN_AT, sizeof(info.known.b));
-	info.trust = p[CIX_TRUST_AT] == CIX_TRUST_ALL ||
-		p[CIX_TRUST_AT] == CIX_TRUST_LACKING
-	    ? (enum cix_trust)p[CIX_TRUST_AT]
-	    : CIX_TRUST_NONE;
+	info.trust = p[CIX_TRUST_AT] > CIX_TRUST_REMOVING
+	    ? CIX_TRUST_NONE
+	    : (enum cix_trust)p[CIX_TRUST_AT];
 	if (info.entries > CIX_ENTRIES_MAX || info.present > info.entries)
 		return err_set(e, ERR_CORRUPT,
 		    "%" PRIu64 " entries, %" PRIu64 " of them chunks",

@@ -62,7 +62,10 @@ enum cix_flags {
 enum cix_trust {
 	CIX_TRUST_NONE = 0, /* removals could not be recorded */
 	CIX_TRUST_ALL = 1,
-	CIX_TRUST_LACKING = 2, /* nor some of what was inserted */
+	CIX_TRUST_LACKING = 2, /* it was not told of all that was inserted */
+	/* What is noted as removed may be there still: a run is at it, or was
+	 * killed.  To be treated as LACKING. */
+	CIX_TRUST_REMOVING = 3,
 };
 
 /* A set of shards: of first bytes of digests. */

@@ -462,6 +462,32 @@ static void whatever_becomes_of_its_files(void **state)
 	}
 }
 
+/* Stopped in its sweep: what it has noted and not removed is found again. */
+static void stop_at_sweep(struct gcfix *f, enum gcfix_point point)
+{
+	if (point == GCFIX_SWEEP && f->sweeps > 0 && gcfix_have(f, 0, 10) < 10)
+		f->task.stop = 1;
+}
+
+static void the_next_run_ends_what_one_began(void **state)
+{
+	struct gcfix *f = *state;
+
+	make_indexed(f);
+	f->at = stop_at_sweep;
+	run(f);
+	f->at = NULL;
+	f->task.stop = 0;
+	assert_err(f->e.code, &f->e, ERR_CANCELLED, "");
+	assert_true(gcfix_have(f, 0, 10) > 0);
+	run(f);
+	assert_ok(f->e.code, &f->e);
+	assert_false(f->r.by_index);
+	check_collected(f);
+	run(f);
+	assert_true(f->r.by_index);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +503,7 @@ int main(void)
 		GCFIX_TEST(what_a_killed_push_left_is_found),
 		GCFIX_TEST(what_a_push_is_writing_is_left_alone),
 		GCFIX_TEST(whatever_becomes_of_its_files),
+		GCFIX_TEST(the_next_run_ends_what_one_began),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
