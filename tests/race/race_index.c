@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "datastore/config.h"
+#include "datastore/damage.h"
 #include "index/chunkidx.h"
 #include "index/chunkidx_run.h"
 #include "tests/support/garbagefix.h"
@@ -359,6 +360,24 @@ static void one_that_has_what_is_not_there_is_made_anew(void **state)
 	assert_int_equal(f->r.missing_chunks, 1);
 }
 
+/* As verify leaves it: on the list, and in the index still. */
+static void what_is_known_to_be_damaged_is_touched(void **state)
+{
+	struct gcfix *f = *state;
+	struct digest d;
+
+	make_indexed(f);
+	pushfix_digest(20, &d);
+	assert_ok(damage_append(f->ds, &d, DAMAGE_MISSING, &f->e), &f->e);
+	gcfix_remove_chunk(f, 20);
+	run(f);
+	assert_ok(f->e.code, &f->e);
+	assert_true(f->r.by_index);
+	assert_int_equal(f->r.missing_chunks, 1);
+	assert_int_equal(gcfix_said(f, "is missing; 'host/b/"), 1);
+	assert_int_equal(gcfix_have(f, 0, 10), 0);
+}
+
 static void another_collector_is_noticed(void **state)
 {
 	struct gcfix *f = *state;
@@ -499,6 +518,7 @@ int main(void)
 		GCFIX_TEST(a_page_that_lies_is_found_out),
 		GCFIX_TEST(one_that_is_in_no_order_is_not_searched),
 		GCFIX_TEST(one_that_has_what_is_not_there_is_made_anew),
+		GCFIX_TEST(what_is_known_to_be_damaged_is_touched),
 		GCFIX_TEST(another_collector_is_noticed),
 		GCFIX_TEST(what_a_killed_push_left_is_found),
 		GCFIX_TEST(what_a_push_is_writing_is_left_alone),
